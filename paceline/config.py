@@ -1,0 +1,103 @@
+"""Engine configuration: frozen parts, composed; an unknown key raises and names the nearest one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from paceline.errors import ConfigError, UnknownNameError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheConfig:
+    """The paged KV cache."""
+
+    block_tokens: int = 16
+    num_blocks: int | None = None
+    """None: enough for `max_num_requests` contexts of the model, within `max_bytes`."""
+    max_bytes: int = 2 << 30
+    prefix_caching: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerConfig:
+    """What one pass may hold."""
+
+    max_num_requests: int = 16
+    max_rows: int = 512
+    """Rows of one pass; longer prompts are prefilled in chunks."""
+    max_model_len: int | None = None
+    """Context length in tokens; None takes the model's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculationConfig:
+    """What drafts, how far and by which rule, where a request does not say."""
+
+    drafts: tuple[str, ...] = ()
+    """Option strings; the first is the default drafter."""
+    k: int | None = None
+    """Draft length; None takes the drafter's own."""
+    rule: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """Everything an engine is built from, but for the model itself."""
+
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    speculation: SpeculationConfig = field(default_factory=SpeculationConfig)
+    dtype: str = "auto"
+    device: str = "cpu"
+    threads: int | None = None
+
+
+def from_mapping(kind: type[T], values: Mapping[str, Any], where: str = "setting") -> T:
+    """Build a (nested) configuration dataclass from plain values, strictly.
+
+    Raises:
+        ConfigError: an unknown key (the nearest known one is named) or a value of another type.
+    """
+    assert dataclasses.is_dataclass(kind)
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    for key in values:
+        if key not in fields:
+            raise UnknownNameError(where, key, fields)
+    try:
+        return kind(**{key: convert(kind, key, value, where) for key, value in values.items()})
+    except TypeError as error:
+        raise ConfigError(f"Cannot build {where}: {error}.") from error
+
+
+def convert(kind: type, key: str, value: Any, where: str) -> Any:
+    """Convert `value` to the type of the field `key`; strings are parsed as that type's."""
+    annotation = get_hints(kind)[key]
+    if dataclasses.is_dataclass(annotation) and isinstance(value, Mapping):
+        return from_mapping(annotation, value, f"{where} {key}")  # type: ignore[arg-type]
+    if isinstance(value, str):
+        return parse(annotation, value, f"{where} '{key}'")
+    return value
+
+
+def get_hints(kind: type) -> dict[str, Any]:
+    """The resolved annotations of a dataclass."""
+    import typing
+
+    return typing.get_type_hints(kind)
+
+
+def parse(annotation: Any, text: str, what: str) -> Any:
+    """Parse `text` as a bool, int, float or str, or as an optional one of these."""
+    options = [a for a in getattr(annotation, "__args__", (annotation,)) if a is not type(None)]
+    target = options[0] if options else str
+    try:
+        if target is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        return target(text) if target in (int, float, str) else text
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"{what} wants a {target.__name__}, not '{text}'.") from error

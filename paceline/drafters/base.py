@@ -1,0 +1,158 @@
+"""What a drafter is: frozen options that build a live drafter, and what it sees of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from torch import Tensor
+
+from paceline.chooser import Draw, Keyed, Purpose
+from paceline.registry import Registry
+from paceline.sampling import to_probs
+from paceline.tree import Draft, DraftBuilder
+from paceline.types import SamplingParams
+from paceline.verify import Rule
+
+if TYPE_CHECKING:
+    from paceline.drafters.host import Host
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a drafter needs of the engine, as data."""
+
+    trees: bool = False
+    """It may propose trees, so it wants a rule that verifies them."""
+    hidden_layers: tuple[int, ...] = ()
+    """Target layers whose hidden states it wants to observe."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DraftContext:
+    """One request as its drafter sees it in one pass. Read only; valid during the call."""
+
+    request_id: str
+    tokens: Sequence[int]
+    """Prompt and output so far; only ever appended to, so an index may be kept between calls."""
+    prompt_tokens: int
+    params: SamplingParams
+    rule: Rule
+    chooser: Keyed
+    blocks: Sequence[int]
+    """The request's cache blocks, in logical order."""
+
+    def law(self, logits: Tensor) -> Tensor:
+        """The drafter's law[V] under the request's own sampling settings, from logits[V]."""
+        return to_probs(logits[None], [self.params])[0]
+
+    def draw(self, builder: DraftBuilder, parent: int, depth: int, law: Tensor) -> int:
+        """Draw one child of the row `parent` (at `depth`) from law[V]; return its row.
+
+        The rule says how: a categorical draw, the argmax, or the race the target will run too.
+        """
+        address = Draw(
+            self.chooser.base + depth, parent, builder.trial_count(parent), Purpose.DRAFT
+        )
+        token = self.rule.draw(self.chooser, law.numpy(force=True), address)
+        if self.rule.sampled:
+            return builder.sampled(parent, token, law)
+        return builder.point(parent, token)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Observation:
+    """What a pass made of one request."""
+
+    context: DraftContext
+    draft: Draft
+    path: tuple[int, ...]
+    """Accepted rows of the draft's tree."""
+    committed: tuple[int, ...]
+    """Tokens appended to the request, stops already applied."""
+    finished: bool
+    hidden: dict[int, Tensor]
+    """layer -> hidden[len(draft) + 1, E] of the request's rows."""
+
+
+class LiveDrafter(Protocol):
+    """A drafter at work; it owns its state."""
+
+    def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
+        """One draft a context, of at most its budget of nodes; an empty one is a plain step."""
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """Learn what became of the last proposals (and of passes that had none)."""
+
+    def release(self, request_id: str) -> None:
+        """Forget a request that finished or was aborted; unknown ids are fine."""
+
+
+class Drafter(Protocol):
+    """A drafter's options: a frozen dataclass whose first field takes the option string's ARG."""
+
+    @property
+    def k(self) -> int:
+        """Draft length where neither request nor configuration says."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it needs of the engine."""
+
+    def build(self, host: Host) -> LiveDrafter:
+        """Make it live beside a target."""
+
+
+class PerContext:
+    """Base of drafters that are a function of one context and keep no state.
+
+    A subclass is a frozen dataclass with a field `k` and a method `draft(ctx, budget)`.
+    """
+
+    needs = Needs()
+
+    def draft(self, ctx: DraftContext, budget: int) -> Draft:
+        """Propose for one request."""
+        raise NotImplementedError
+
+    def build(self, host: Host) -> LiveDrafter:
+        """The live drafter: this one's `draft` for each context."""
+        del host
+        return _Stateless(self.draft)
+
+
+@dataclass(frozen=True)
+class _Stateless:
+    draft: Callable[[DraftContext, int], Draft]
+
+    def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
+        return [self.draft(c, budget) for c, budget in zip(contexts, budgets, strict=True)]
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        pass
+
+    def release(self, request_id: str) -> None:
+        pass
+
+
+drafters: Registry[type[Any]] = Registry(
+    "drafter",
+    {
+        name: f"paceline.drafters.{name}:{name.title().replace('_', '')}"
+        for name in ("none", "model", "ngram", "suffix")
+    },
+    group="paceline.drafters",
+)
+
+D = TypeVar("D", bound=type[Any])
+
+
+def register(name: str) -> Callable[[D], D]:
+    """Class decorator: make a drafter's options known under `name`."""
+
+    def bind(options: D) -> D:
+        drafters.register(name, options)
+        return options
+
+    return bind

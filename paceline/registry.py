@@ -1,0 +1,117 @@
+"""Names -> lazily imported things, and the option strings that pick and configure them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from paceline.config import from_mapping
+from paceline.errors import ConfigError, UnknownNameError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Maps names to things of one kind.
+
+    A name is registered by decorator, or declared as "module:attribute" and imported when first
+    asked for, or found among the entry points of `group`.
+    """
+
+    def __init__(self, kind: str, lazy: dict[str, str] | None = None, group: str | None = None):
+        self.kind, self.group = kind, group
+        self._lazy = dict(lazy or {})
+        self._found: dict[str, T] = {}
+
+    def register(self, name: str, thing: T) -> T:
+        """Bind `name` to `thing` and return it; a second binding of a name raises ConfigError."""
+        if self._found.get(name, thing) is not thing:
+            raise ConfigError(f"The {self.kind} '{name}' is registered twice.")
+        self._found[name] = thing
+        return thing
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found or name in self._lazy or name in self._entry_points()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._found, *self._lazy, *self._entry_points()}))
+
+    def __getitem__(self, name: str) -> T:
+        """The thing of that name, imported if need be; raises UnknownNameError."""
+        if name not in self._found:
+            reference = self._lazy.get(name) or self._entry_points().get(name)
+            if reference is None:
+                raise UnknownNameError(self.kind, name, self)
+            module, _, attribute = reference.partition(":")
+            self.register(name, getattr(importlib.import_module(module), attribute))
+        return self._found[name]
+
+    def load_file(self, path: Path) -> T:
+        """Import a .py file and return the one thing it registers; raises ConfigError."""
+        before = set(self._found)
+        spec = importlib.util.spec_from_file_location(f"paceline_file_{path.stem}", path)
+        if spec is None or spec.loader is None or not path.is_file():
+            raise ConfigError(f"Cannot read the {self.kind} file {path}.")
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        new = [name for name in self._found if name not in before]
+        if len(new) != 1:
+            raise ConfigError(f"{path} registers {len(new)} {self.kind}s; it must register one.")
+        return self._found[new[0]]
+
+    def _entry_points(self) -> dict[str, str]:
+        if self.group is None:
+            return {}
+        return {point.name: point.value for point in entry_points(group=self.group)}
+
+
+@dataclass(frozen=True)
+class OptionString:
+    """NAME[:ARG][:key=value]… taken apart."""
+
+    name: str
+    arg: str | None
+    options: dict[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> OptionString:
+        """Strip `:key=value` parts from the right; what is left after NAME is ARG, colons and all.
+
+        Raises:
+            ConfigError: the text is empty or an option is given twice.
+        """
+        import re
+
+        rest, options = text.strip(), dict[str, str]()
+        while found := re.fullmatch(r"(.*):([a-z_]+)=([^:]*)", rest, re.DOTALL):
+            rest, key, value = found.groups()
+            if key in options:
+                raise ConfigError(f"'{text}' gives the option '{key}' twice.")
+            options[key] = value
+        name, _, arg = rest.partition(":")
+        if not name:
+            raise ConfigError(f"'{text}' names nothing; write NAME[:ARG][:key=value].")
+        return cls(name, arg or None, options)
+
+    def build(self, kind: type[Any], what: str) -> Any:
+        """Instantiate the options dataclass `kind`; ARG goes to its first field."""
+        import dataclasses
+
+        values: dict[str, Any] = dict(self.options)
+        if self.arg is not None:
+            fields = dataclasses.fields(kind)
+            if not fields:
+                raise ConfigError(f"{what} '{self.name}' takes no argument, not '{self.arg}'.")
+            values[fields[0].name] = self.arg
+        for field in dataclasses.fields(kind):
+            required = (
+                field.default is dataclasses.MISSING
+                and field.default_factory is dataclasses.MISSING
+            )
+            if required and field.name not in values:
+                raise ConfigError(f"{what} '{self.name}' needs {field.name}: {self.name}:VALUE.")
+        return from_mapping(kind, values, f"option of {what} '{self.name}'")

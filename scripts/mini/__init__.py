@@ -1,0 +1,1 @@
+"""Train the embedded default pair `mini` from the Python source at hand."""
