@@ -78,7 +78,7 @@ class Bench:
 
     spec: ModelSpec
     dtype: torch.dtype = torch.float32
-    num_slots: int = 512
+    num_slots: int = 1024
     program: Program = field(init=False)
 
     def __post_init__(self) -> None:

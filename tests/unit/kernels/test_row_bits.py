@@ -18,6 +18,7 @@ DEPTHS = [1, 5, 16, 33, 64, 255, 1536, 4864]
 @pytest.fixture(autouse=True)
 def threads() -> Iterator[None]:
     before = torch.get_num_threads()
+    torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
 
