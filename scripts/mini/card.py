@@ -29,9 +29,11 @@ tokenizer are this project's own and carry its licence.
 
 ## Training
 
-`python -m scripts.mini all` makes everything here, resumes after a kill, and sees its data in an
-order fixed by the seed. fp32 on two cores of an AVX2-class x86 server CPU shared with other
-work. Muon for the matrices inside the layers, AdamW for the embedding and the gains; linear
+`python -m scripts.mini all` trains such a pair. It resumes after a kill and sees its data in an
+order fixed by the seed. The shipped weights come from a run that was lengthened while it ran, so
+a fresh run lands close to them, not on the same bits. fp32 on two cores of an AVX2-class x86
+server CPU shared with much other work, hence the minutes. Muon for the matrices inside the
+layers, AdamW for the embedding and the gains; linear
 warm-up, then {cycles} cycle(s) of cosine with a linear cooldown. Rows are 256 tokens long, and
 1024, the whole context, at the end of each cycle. The draft minimises {plain:.0%} cross-entropy
 on the data and {distil:.0%} KL(target || draft) on the same positions; its embedding starts as

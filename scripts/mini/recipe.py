@@ -76,11 +76,14 @@ DRAFT_SHAPE = Shape(hidden=128, layers=2, heads=2, kv_heads=1, mlp=256)
 TARGET_SCHEDULE = Schedule(
     cycles=(
         Cycle(end=290, horizon=480, cooldown=80),
-        Cycle(end=420, horizon=600, cooldown=80, split_breaks=0.25),
+        Cycle(end=380, horizon=600, cooldown=30, split_breaks=0.25),
     ),
 )
 DRAFT_SCHEDULE = Schedule(
-    cycles=(Cycle(end=130, horizon=360, cooldown=50, split_breaks=0.25),),
+    cycles=(
+        Cycle(end=110, horizon=360, cooldown=45),
+        Cycle(end=150, horizon=360, cooldown=40, split_breaks=0.25),
+    ),
     warmup=20,
     distil=0.8,
 )

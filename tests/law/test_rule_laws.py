@@ -1,8 +1,8 @@
 """The fast paths under keyed uniforms, against the laws that are proved of their specifications.
 
-Unless it says otherwise a G-test has 9 cells, so 8 degrees of freedom, and a false-alarm rate of 1e-4. With 5,000
-samples a total variation of 0.05 is found with a power above 0.95 (noncentrality at least
-4 n TV^2 = 50). Seeds are fixed, so runs do not differ.
+Unless it says otherwise a G-test has 9 cells, so 8 degrees of freedom, and a false-alarm rate of
+1e-4. With 5,000 samples a total variation of 0.05 is found with a power above 0.95 (noncentrality
+at least 4 n TV^2 = 50). Seeds are fixed, so runs do not differ.
 """
 
 from __future__ import annotations

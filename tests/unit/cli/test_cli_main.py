@@ -16,7 +16,7 @@ from paceline.errors import CacheError, ConfigError, DownloadError, ModelFileErr
 # The package exports a function of the same name.
 PULL = import_module("paceline.models.pull")
 PACELINE = [sys.executable, "-m", "paceline"]
-# The shortest context that no other test can outgrow: a stream long enough to be interrupted.
+# Long enough to be interrupted in mid-stream.
 ENDLESS = ["generate", "--draft", "none", "--max-tokens", "400", "def f():"]
 
 
