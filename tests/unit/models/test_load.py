@@ -99,7 +99,10 @@ CONFIG_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "heads": ({"num_key_value_heads": 4}, "sizes: 6 heads cannot share 4 kv heads evenly"),
     "odd head": ({"head_dim": 7}, "sizes: The head size 7 is not even"),
-    "more layers": ({"num_hidden_layers": 4}, "'model.layers.3.input_layernorm.weight': is missing"),
+    "more layers": (
+        {"num_hidden_layers": 4},
+        "'model.layers.3.input_layernorm.weight': is missing",
+    ),
     "fewer layers": ({"num_hidden_layers": 2}, "is not one of a qwen2 model .* more"),
     "width": ({"intermediate_size": 131}, r"has the shape \[130, 48\]; .* want \[131, 48\]"),
     "vocabulary": ({"vocab_size": 256}, "vocab_size: 256 is fewer than the tokenizer's 257 ids"),
@@ -137,18 +140,18 @@ def test_a_config_that_would_be_computed_wrongly(
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "[" * 50_000])
 def test_a_config_that_is_no_object(text: str, folder: Path) -> None:
     (folder / "config.json").write_text(text)
-    with pytest.raises(ModelFileError, match="config.json: JSON: "):
+    with pytest.raises(ModelFileError, match=r"config.json: JSON: "):
         load_model(folder)
 
 
 def test_a_folder_without_config(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="config.json: is missing; is this a model"):
+    with pytest.raises(ModelFileError, match=r"config.json: is missing; is this a model"):
         load_model(tmp_path)
 
 
 def test_a_missing_tensor(folder: Path) -> None:
     edit_tensors(folder, **{"model.norm.weight": None})
-    with pytest.raises(ModelFileError, match="tensor 'model.norm.weight': is missing"):
+    with pytest.raises(ModelFileError, match=r"tensor 'model.norm.weight': is missing"):
         load_model(folder)
 
 
@@ -160,7 +163,9 @@ def test_an_unexpected_tensor(folder: Path) -> None:
 
 def test_a_misshapen_tensor(folder: Path) -> None:
     edit_tensors(folder, **{"model.norm.weight": torch.zeros(47)})
-    with pytest.raises(ModelFileError, match=r"has the shape \[47\]; the model's sizes want \[48\]"):
+    with pytest.raises(
+        ModelFileError, match=r"has the shape \[47\]; the model's sizes want \[48\]"
+    ):
         load_model(folder)
 
 

@@ -104,7 +104,7 @@ def edit(path: Path, **changes: Any) -> None:
 
 def test_an_index_may_not_leave_its_folder(folder: Path) -> None:
     edit(folder / INDEX, weight_map={"a": "../model.safetensors"})
-    with pytest.raises(ModelFileError, match="weight_map: '../model.safetensors' is no file name"):
+    with pytest.raises(ModelFileError, match=r"weight_map: '../model.safetensors' is no file name"):
         load_model(folder)
 
 
@@ -119,7 +119,7 @@ def test_an_index_that_puts_a_tensor_elsewhere(folder: Path) -> None:
     names = sorted(set(shards.values()))
     edit(folder / INDEX, weight_map={**shards, "lm_head.weight": names[-1]})
     assert shards["lm_head.weight"] != names[-1]
-    with pytest.raises(ModelFileError, match="tensor 'lm_head.weight': the index has it here"):
+    with pytest.raises(ModelFileError, match=r"tensor 'lm_head.weight': the index has it here"):
         load_model(folder)
 
 
