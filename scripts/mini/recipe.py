@@ -77,12 +77,14 @@ TARGET_SCHEDULE = Schedule(
     cycles=(
         Cycle(end=290, horizon=480, cooldown=80),
         Cycle(end=380, horizon=600, cooldown=30, split_breaks=0.25),
+        Cycle(end=900, horizon=1100, cooldown=150, split_breaks=0.25),
     ),
 )
 DRAFT_SCHEDULE = Schedule(
     cycles=(
         Cycle(end=110, horizon=360, cooldown=45),
         Cycle(end=150, horizon=360, cooldown=40, split_breaks=0.25),
+        Cycle(end=320, horizon=460, cooldown=80, split_breaks=0.25),
     ),
     warmup=20,
     distil=0.8,

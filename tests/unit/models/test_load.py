@@ -211,7 +211,7 @@ print((kilobytes("VmHWM") - before) * 1024 / model.weight_bytes)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives pages back on demand")
 def test_loading_never_holds_two_copies(tmp_path: Path) -> None:
     """Pages of the file count as memory too, until they are given back."""
-    spec = replace(SPEC, hidden_size=960, intermediate_size=9000, num_layers=2)
+    spec = replace(SPEC, hidden_size=960, intermediate_size=9000, num_layers=1)
     weights = {k: v.zero_() for k, v in random_weights(spec).items()}
     write_gguf(tmp_path / "model.gguf", spec, weights)
     command = [sys.executable, "-c", PEAK, str(tmp_path / "model.gguf")]
