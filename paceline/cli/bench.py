@@ -27,6 +27,7 @@ def step(
     draft: options.Draft = None,
     k: options.K = 4,
     threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
     seed: options.Seed = None,
     max_tokens: options.MaxTokens = 256,
@@ -39,7 +40,7 @@ def step(
     params = SamplingParams(
         temperature=temperature, seed=seed, max_tokens=max_tokens, ignore_eos=True
     )
-    llm = load(model, draft, 1, k=k, threads=threads)
+    llm = load(model, draft, 1, k=k, threads=threads, max_model_len=max_model_len)
     measured = measure_step(llm, defaults.BENCH_PROMPT, params, k or 0)
     if as_json:
         print(json.dumps(measured.as_record()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paceline.cli import defaults, options
 from paceline.cli.generate import print_stream
-from paceline.cli.prompts import Message, user
+from paceline.cli.prompts import user
 from paceline.cli.report import print_stats
 from paceline.cli.session import load
 from paceline.errors import ConfigError
@@ -16,6 +16,7 @@ from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
     from paceline.engine import LLM
+    from paceline.models import Message
 
 RESET, QUIT = "/reset", "/quit"
 
@@ -28,6 +29,7 @@ def chat(
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
     threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
     top_p: options.TopP = 1.0,
     top_k: options.TopK = 0,
@@ -43,7 +45,17 @@ def chat(
     /reset forgets the conversation, /quit or Ctrl-D ends it, Ctrl-C cuts a reply short.
     """
     params = options.sampling(temperature, top_p, top_k, min_p, seed, max_tokens, stop)
-    llm = load(model, draft, 1, k=k, rule=rule, dtype=dtype, device=device, threads=threads)
+    llm = load(
+        model,
+        draft,
+        1,
+        k=k,
+        rule=rule,
+        dtype=dtype,
+        device=device,
+        threads=threads,
+        max_model_len=max_model_len,
+    )
     if not llm.has_chat_template:
         raise ConfigError(
             f"{model} has no chat template, so it cannot chat; use paceline generate, or --model "

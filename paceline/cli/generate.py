@@ -31,6 +31,7 @@ def generate(
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
     threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
     top_p: options.TopP = 1.0,
     top_k: options.TopK = 0,
@@ -64,7 +65,17 @@ def generate(
     )
     given = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
     batch = batch or defaults.BATCH
-    llm = load(model, draft, batch, k=k, rule=rule, dtype=dtype, device=device, threads=threads)
+    llm = load(
+        model,
+        draft,
+        batch,
+        k=k,
+        rule=rule,
+        dtype=dtype,
+        device=device,
+        threads=threads,
+        max_model_len=max_model_len,
+    )
     if prompts or as_json:
         output = print_json(llm, answer(llm, given, params, raw, batch))
     else:

@@ -44,6 +44,15 @@ Threads = Annotated[
     int | None,
     typer.Option("--threads", min=1, help="CPU threads; all by default.", rich_help_panel=MODEL),
 ]
+MaxModelLen = Annotated[
+    int | None,
+    typer.Option(
+        "--max-model-len",
+        min=1,
+        help="Context in tokens; the model's by default. A shorter one needs less memory.",
+        rich_help_panel=MODEL,
+    ),
+]
 
 Temperature = Annotated[
     float,

@@ -133,14 +133,16 @@ class LLM:
         """The request's next delta; steps the engine until there is one."""
         inbox = self._inboxes[request_id]
         while not inbox:
+            if request_id not in self.engine:
+                raise RequestError("The request ended with a pass that failed; send it again.")
             for delta in self.engine.step():
                 self._inboxes[delta.request_id].append(delta)
         return inbox.popleft()
 
-    def _end(self, request_id: str) -> Output:
-        """The request's output; it is aborted if it still runs."""
-        del self._inboxes[request_id]
-        return self.engine.abort(request_id)
+    def _end(self, request_id: str) -> Output | None:
+        """The request's output; it is aborted if it still runs. None if its pass failed."""
+        self._inboxes.pop(request_id, None)
+        return self.engine.abort(request_id) if request_id in self.engine else None
 
 
 class Stream:
@@ -170,7 +172,7 @@ class Stream:
 
     def close(self) -> None:
         """End the request if it still runs."""
-        if self.output is None and self._id in self._llm.engine:
+        if self.output is None:
             self.output = self._llm._end(self._id)
 
     def __enter__(self) -> Stream:

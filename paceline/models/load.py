@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +21,13 @@ from paceline.models.family import Family
 from paceline.models.fields import Fields
 from paceline.models.gguf_file import read_gguf
 from paceline.models.hf_config import read_config
+from paceline.models.progress import Progress
 from paceline.models.pull import resolve
 from paceline.models.safetensors_file import read_folder
 from paceline.models.spec import ModelSpec
 from paceline.models.tensor_file import TensorFile
 from paceline.models.tokenizer import Tokenizer
-from paceline.models.weights import Loading, Progress, load_weights
+from paceline.models.weights import Loading, load_weights
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -73,15 +75,16 @@ def load_model(
     Args:
         source: what `resolve` takes.
         dtype: float32, bfloat16, or auto: float32 on a CPU, else bfloat16.
-        device: a torch device.
+        device: cpu, cuda or cuda:N.
         progress: called with (done bytes, total bytes, what).
 
     Raises:
-        ConfigError: an unknown dtype or device.
+        ConfigError: an unknown dtype or device, or a device that is not here.
         UnknownNameError, DownloadError: as `resolve` raises them.
         ModelFileError: a damaged, truncated or hostile file, or tensors that do not fit.
         UnsupportedModelError: an architecture or number format without an implementation.
     """
+    _check_device(device)
     number_format = _dtype(dtype, device)
     path = resolve(str(source), progress=progress)
     parts = _read_hf(path) if path.is_dir() else _read_gguf(path)
@@ -158,9 +161,21 @@ def _with_special_ids(parts: _Parts) -> ModelSpec:
     return dataclasses.replace(spec, bos_id=tokenizer.bos_id, eos_ids=tokenizer.eos_ids)
 
 
+def _check_device(name: str) -> None:
+    match = re.fullmatch(r"cpu|cuda(?::([0-9]+))?", name)
+    if match is None:
+        raise ConfigError(f"device must be cpu, cuda or cuda:N, not '{name}'.")
+    count = torch.cuda.device_count()
+    if name != "cpu" and int(match[1] or 0) >= count:
+        raise ConfigError(
+            f"There is no device '{name}': torch {torch.__version__} sees {count} CUDA devices; "
+            "choose cpu, or install a torch built for CUDA and the GPU's driver."
+        )
+
+
 def _dtype(name: str, device: str) -> torch.dtype:
     if name == "auto":
-        name = "float32" if torch.device(device).type == "cpu" else "bfloat16"
+        name = "float32" if device == "cpu" else "bfloat16"
     if name not in DTYPES:
         raise ConfigError(f"dtype must be auto, {' or '.join(DTYPES)}, not '{name}'.")
     return DTYPES[name]
