@@ -18,6 +18,7 @@ from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
     from paceline.certify.parity import ParityReport
+    from paceline.engine.options import LLMOptions
 
 
 def certify(
@@ -52,16 +53,9 @@ def certify(
     params = SamplingParams(temperature=temperature, seed=seed, max_tokens=max_tokens)
     given = read_prompts(prompts or own_prompts(), limit)
     batch = batch or defaults.BATCH
-    llm = load(
-        model,
-        draft,
-        batch,
-        k=k,
-        dtype=dtype,
-        device=device,
-        threads=threads,
-        max_model_len=max_model_len,
-    )
+    settings: LLMOptions = {"k": k, "dtype": dtype, "device": device}
+    settings |= {"threads": threads, "max_model_len": max_model_len}
+    llm = load(model, draft, batch, **settings)
     from paceline.certify.parity import check_parity
 
     texts = first_turns(llm, given, raw, "to certify")

@@ -16,6 +16,7 @@ from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
     from paceline.engine import LLM
+    from paceline.engine.options import LLMOptions
     from paceline.models import Message
 
 RESET, QUIT = "/reset", "/quit"
@@ -45,17 +46,9 @@ def chat(
     /reset forgets the conversation, /quit or Ctrl-D ends it, Ctrl-C cuts a reply short.
     """
     params = options.sampling(temperature, top_p, top_k, min_p, seed, max_tokens, stop)
-    llm = load(
-        model,
-        draft,
-        1,
-        k=k,
-        rule=rule,
-        dtype=dtype,
-        device=device,
-        threads=threads,
-        max_model_len=max_model_len,
-    )
+    settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
+    settings |= {"threads": threads, "max_model_len": max_model_len}
+    llm = load(model, draft, 1, **settings)
     if not llm.has_chat_template:
         raise ConfigError(
             f"{model} has no chat template, so it cannot chat; use paceline generate, or --model "

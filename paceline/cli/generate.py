@@ -17,6 +17,7 @@ from paceline.types import Output, SamplingParams
 
 if TYPE_CHECKING:
     from paceline.engine import LLM
+    from paceline.engine.options import LLMOptions
 
 
 def generate(
@@ -65,17 +66,9 @@ def generate(
     )
     given = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
     batch = batch or defaults.BATCH
-    llm = load(
-        model,
-        draft,
-        batch,
-        k=k,
-        rule=rule,
-        dtype=dtype,
-        device=device,
-        threads=threads,
-        max_model_len=max_model_len,
-    )
+    settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
+    settings |= {"threads": threads, "max_model_len": max_model_len}
+    llm = load(model, draft, batch, **settings)
     if prompts or as_json:
         output = print_json(llm, answer(llm, given, params, raw, batch))
     else:
