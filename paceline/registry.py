@@ -35,8 +35,9 @@ class Registry(Generic[T]):
     def register(self, name: str, thing: T) -> T:
         """Bind `name` to `thing` and return it; a second binding of a name raises ConfigError."""
         home = self._lazy.get(name, "").partition(":")[0]
-        taken = home not in ("", getattr(thing, "__module__", home))
-        if taken or self._found.get(name, thing) is not thing:
+        # Only classes and functions know where they were defined; an instance names its class.
+        defined = getattr(thing, "__module__", home) if hasattr(thing, "__qualname__") else home
+        if home not in ("", defined) or self._found.get(name, thing) is not thing:
             raise ConfigError(f"The {self.kind} '{name}' is registered twice; rename one.")
         self._found[name] = thing
         return thing

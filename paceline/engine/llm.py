@@ -14,11 +14,10 @@ from paceline.config import EngineConfig
 from paceline.engine.engine import Engine
 from paceline.engine.options import LLMOptions, configure
 from paceline.errors import RequestError
-from paceline.models import Progress, load_model, render_chat
+from paceline.models import Message, Progress, load_model, render_chat
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
 
 Prompt = str | Sequence[int]
-Message = Mapping[str, str]
 Conversation = Sequence[Message]
 
 
