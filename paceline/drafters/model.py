@@ -105,6 +105,7 @@ class LiveDraftModel:
             Chain(ctx, cut, self._cache.state(ctx))
             for ctx, budget in zip(contexts, budgets, strict=True)
             if (cut := min(budget, self._max_model_len + 1 - len(ctx.tokens))) > 0
+            and self._can_read(ctx)
         ]
         self._fill(growing)
         active = growing
@@ -124,6 +125,7 @@ class LiveDraftModel:
             if state is not None:
                 state.tokens += min(state.fed, len(seen.path))
                 state.fed = 0
+                self._cache.flag(seen.context, state)
 
     def release(self, request_id: str) -> None:
         """Forget the request; its flagged blocks stay good for the prefix cache."""
@@ -144,6 +146,11 @@ class LiveDraftModel:
             self._runner.forward(work)
         for chain in chains:
             self._cache.flag(chain.ctx, chain.state)
+
+    def _can_read(self, ctx: DraftContext) -> bool:
+        """Whether the draft has a row for every id it must be fed; a target may have more ids."""
+        unread = ctx.tokens[self._cache.state(ctx).tokens :]
+        return max(unread) < self._runner.model.spec.vocab_size
 
     def _fit(self, logits: torch.Tensor) -> torch.Tensor:
         """Cut or pad logits[N, V] to the target's vocabulary; padding ids have no mass."""
