@@ -14,7 +14,7 @@ namespace {
 
 struct Avx2Lanes {
   static constexpr int N = 8;
-  static constexpr int kRows = 4;
+  static constexpr int kRows = 6;
   static constexpr bool kWideSums = false;
 
   using I32 = __m256i;
@@ -40,18 +40,18 @@ struct Avx2Lanes {
   }
 
   static inline Sum dot(Sum sum, Codes c, const int8_t* quad) {
-    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(c, quads(quad)));
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(c, quads(quad)));
+    __asm__ volatile("" : "+x"(sum));   // GCC would gather the products first and spill them
+    return sum;
   }
 
-  static inline Scale twice(__m256i scale) {
-    return _mm256_or_si256(_mm256_slli_epi32(scale, 16),
-                           _mm256_and_si256(scale, _mm256_set1_epi32(0xffff)));
-  }
   static inline Scale scale_u8(const uint8_t* p) {
-    return twice(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+    const __m256i scale = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
+    return _mm256_or_si256(_mm256_slli_epi32(scale, 16), scale);
   }
   static inline Scale scale_s8(const uint8_t* p) {
-    return twice(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+    const __m256i scale = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p));
+    return _mm256_blend_epi16(scale, _mm256_slli_epi32(scale, 16), 0xaa);
   }
   static inline Scale scale_all(int value) { return _mm256_set1_epi16(short(value)); }
   static inline I32 add_scaled(I32 total, Sum sum, Scale scale) {
@@ -74,6 +74,13 @@ struct Avx2Lanes {
   static inline F32 all(float a) { return _mm256_set1_ps(a); }
   static inline F32 mul(F32 a, F32 b) { return _mm256_mul_ps(a, b); }
   static inline F32 add(F32 a, F32 b) { return _mm256_add_ps(a, b); }
+  static inline F32 div(F32 a, F32 b) { return _mm256_div_ps(a, b); }
+  static inline F32 max(F32 a, F32 b) { return _mm256_max_ps(a, b); }   // b if either is NaN
+  static inline F32 min(F32 a, F32 b) { return _mm256_min_ps(a, b); }
+  static inline F32 power_of_two(F32 n) {
+    const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
+  }
   static inline F32 fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
   static inline F32 load(const float* p) { return _mm256_loadu_ps(p); }
   static inline void store(float* p, F32 a) { _mm256_storeu_ps(p, a); }
@@ -84,7 +91,8 @@ struct Avx2Lanes {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
   }
-  static inline void fetch(const uint8_t* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+  // As assembly, since GCC takes functions that only prefetch for pure and drops their calls.
+  static inline void fetch(const uint8_t* p) { __asm__ volatile("prefetcht0 %0" ::"m"(*p)); }
 };
 
 }  // namespace

@@ -72,6 +72,13 @@ struct Avx512Lanes {
   static inline F32 all(float a) { return _mm512_set1_ps(a); }
   static inline F32 mul(F32 a, F32 b) { return _mm512_mul_ps(a, b); }
   static inline F32 add(F32 a, F32 b) { return _mm512_add_ps(a, b); }
+  static inline F32 div(F32 a, F32 b) { return _mm512_div_ps(a, b); }
+  static inline F32 max(F32 a, F32 b) { return _mm512_max_ps(a, b); }   // b if either is NaN
+  static inline F32 min(F32 a, F32 b) { return _mm512_min_ps(a, b); }
+  static inline F32 power_of_two(F32 n) {
+    const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
+  }
   static inline F32 fma(F32 a, F32 b, F32 c) { return _mm512_fmadd_ps(a, b, c); }
   static inline F32 load(const float* p) { return _mm512_loadu_ps(p); }
   static inline void store(float* p, F32 a) { _mm512_storeu_ps(p, a); }
@@ -79,7 +86,8 @@ struct Avx512Lanes {
   static inline F32 brains(const uint8_t* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(thirty_two(p)), 16));
   }
-  static inline void fetch(const uint8_t* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+  // As assembly, since GCC takes functions that only prefetch for pure and drops their calls.
+  static inline void fetch(const uint8_t* p) { __asm__ volatile("prefetcht0 %0" ::"m"(*p)); }
 };
 
 }  // namespace

@@ -76,6 +76,12 @@ struct PortableLanes {
   static inline F32 all(float a) { return F32{} + a; }
   static inline F32 mul(F32 a, F32 b) { return a * b; }
   static inline F32 add(F32 a, F32 b) { return a + b; }
+  static inline F32 div(F32 a, F32 b) { return a / b; }
+  static inline F32 max(F32 a, F32 b) { return a > b ? a : b; }   // b if either is NaN
+  static inline F32 min(F32 a, F32 b) { return a < b ? a : b; }
+  static inline F32 power_of_two(F32 n) {
+    return (F32)((__builtin_convertvector(n, I32) + 127) << 23);
+  }
   static inline F32 fma(F32 a, F32 b, F32 c) {
     for (int i = 0; i < N; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
     return c;
@@ -92,7 +98,7 @@ struct PortableLanes {
     for (int i = 0; i < N; ++i) a[i] = pl::float_of_bf16(pl::load_u16(p + 2 * i));
     return a;
   }
-  static inline void fetch(const uint8_t* p) { __builtin_prefetch(p); }
+  static inline void fetch(const uint8_t*) {}
 
  private:
   typedef uint16_t Pair16 __attribute__((vector_size(32)));

@@ -36,18 +36,14 @@ PL_INLINE void store_block(const Sweep& sweep, int block, const float* acc, int 
 
 using TileFn = void (*)(const uint8_t*, int, const Activations*, float*);
 
+template <class V, int BITS, Scales KIND, int ROWS>
+constexpr TileFn kTile = Tile<V, BITS, KIND, ROWS <= V::kRows ? ROWS : 1>::run;
+
 template <class V, int BITS, Scales KIND>
-constexpr TileFn tile_of(int index) {
-  constexpr TileFn four[] = {Tile<V, BITS, KIND, 1>::run, Tile<V, BITS, KIND, 2>::run,
-                             Tile<V, BITS, KIND, 3>::run, Tile<V, BITS, KIND, 4>::run};
-  if constexpr (V::kRows == 4) {
-    return four[index];
-  } else {
-    constexpr TileFn more[] = {Tile<V, BITS, KIND, 5>::run, Tile<V, BITS, KIND, 6>::run,
-                               Tile<V, BITS, KIND, 7>::run, Tile<V, BITS, KIND, 8>::run};
-    return index < 4 ? four[index] : more[index - 4];
-  }
-}
+constexpr TileFn kTiles[8] = {kTile<V, BITS, KIND, 1>, kTile<V, BITS, KIND, 2>,
+                              kTile<V, BITS, KIND, 3>, kTile<V, BITS, KIND, 4>,
+                              kTile<V, BITS, KIND, 5>, kTile<V, BITS, KIND, 6>,
+                              kTile<V, BITS, KIND, 7>, kTile<V, BITS, KIND, 8>};
 
 template <class V, int BITS, Scales KIND>
 void quantised_blocks(const Sweep& sweep, const pl::Format& format, int first, int last) {
@@ -59,7 +55,7 @@ void quantised_blocks(const Sweep& sweep, const pl::Format& format, int first, i
     for (int s = 0; s < pl::super_count(in_features); ++s) {
       const int groups = pl::groups_in(in_features, s);
       each_tile<V>(rows, [&](int row, int index) {
-        tile_of<V, BITS, KIND>(index)(w, groups, sweep.quantised + s * rows + row,
+        kTiles<V, BITS, KIND>[index](w, groups, sweep.quantised + s * rows + row,
                                       acc + row * kOutputs);
       });
       w += format.super_bytes(groups);
@@ -70,18 +66,14 @@ void quantised_blocks(const Sweep& sweep, const pl::Format& format, int first, i
 
 using FloatTileFn = void (*)(const uint8_t*, int, const float*, int64_t, float*);
 
+template <class V, int FORMAT, int ROWS>
+constexpr FloatTileFn kFloatTile = FloatTile<V, FORMAT, ROWS <= V::kRows ? ROWS : 1>::run;
+
 template <class V, int FORMAT>
-constexpr FloatTileFn float_tile_of(int index) {
-  constexpr FloatTileFn four[] = {FloatTile<V, FORMAT, 1>::run, FloatTile<V, FORMAT, 2>::run,
-                                  FloatTile<V, FORMAT, 3>::run, FloatTile<V, FORMAT, 4>::run};
-  if constexpr (V::kRows == 4) {
-    return four[index];
-  } else {
-    constexpr FloatTileFn more[] = {FloatTile<V, FORMAT, 5>::run, FloatTile<V, FORMAT, 6>::run,
-                                    FloatTile<V, FORMAT, 7>::run, FloatTile<V, FORMAT, 8>::run};
-    return index < 4 ? four[index] : more[index - 4];
-  }
-}
+constexpr FloatTileFn kFloatTiles[8] = {kFloatTile<V, FORMAT, 1>, kFloatTile<V, FORMAT, 2>,
+                                        kFloatTile<V, FORMAT, 3>, kFloatTile<V, FORMAT, 4>,
+                                        kFloatTile<V, FORMAT, 5>, kFloatTile<V, FORMAT, 6>,
+                                        kFloatTile<V, FORMAT, 7>, kFloatTile<V, FORMAT, 8>};
 
 template <class V, int FORMAT>
 void float_blocks(const Sweep& sweep, int first, int last) {
@@ -95,7 +87,7 @@ void float_blocks(const Sweep& sweep, int first, int last) {
       const int left = in_features - k;
       const int inputs = left < pl::kFloatInputs ? left : pl::kFloatInputs;
       each_tile<V>(rows, [&](int row, int index) {
-        float_tile_of<V, FORMAT>(index)(w + int64_t(k) * step, inputs,
+        kFloatTiles<V, FORMAT>[index](w + int64_t(k) * step, inputs,
                                         sweep.x + row * sweep.x_stride + k, sweep.x_stride,
                                         acc + row * 2 * kOutputs);
       });
