@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
+import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from paceline.config import from_mapping
-from paceline.errors import ConfigError, UnknownNameError
+from paceline.errors import ConfigError, PacelineError, UnknownNameError
 
 T = TypeVar("T")
 
@@ -27,6 +30,7 @@ class Registry(Generic[T]):
         self.kind, self.group = kind, group
         self._lazy = dict(lazy or {})
         self._found: dict[str, T] = {}
+        self._files: dict[Path, T] = {}
 
     def register(self, name: str, thing: T) -> T:
         """Bind `name` to `thing` and return it; a second binding of a name raises ConfigError."""
@@ -53,15 +57,28 @@ class Registry(Generic[T]):
 
     def load_file(self, path: Path) -> T:
         """Import a .py file and return the one thing it registers; raises ConfigError."""
-        before = set(self._found)
+        path = path.resolve()
+        if path not in self._files:
+            before = set(self._found)
+            self._execute(path)
+            new = [name for name in self._found if name not in before]
+            if len(new) != 1:
+                raise ConfigError(f"{path} registers {len(new)} {self.kind}s; it must be one.")
+            self._files[path] = self._found[new[0]]
+        return self._files[path]
+
+    def _execute(self, path: Path) -> None:
         spec = importlib.util.spec_from_file_location(f"paceline_file_{path.stem}", path)
         if spec is None or spec.loader is None or not path.is_file():
             raise ConfigError(f"Cannot read the {self.kind} file {path}.")
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-        new = [name for name in self._found if name not in before]
-        if len(new) != 1:
-            raise ConfigError(f"{path} registers {len(new)} {self.kind}s; it must register one.")
-        return self._found[new[0]]
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses look their module up there
+        try:
+            spec.loader.exec_module(module)
+        except PacelineError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"{path} cannot be imported: {error!r}.") from error
 
     def _entry_points(self) -> dict[str, str]:
         if self.group is None:
@@ -81,26 +98,24 @@ class OptionString:
     def parse(cls, text: str) -> OptionString:
         """Strip `:key=value` parts from the right; what is left after NAME is ARG, colons and all.
 
+        A path of a .py file is a NAME whole.
+
         Raises:
             ConfigError: the text is empty or an option is given twice.
         """
-        import re
-
         rest, options = text.strip(), dict[str, str]()
         while found := re.fullmatch(r"(.*):([a-z_]+)=([^:]*)", rest, re.DOTALL):
             rest, key, value = found.groups()
             if key in options:
                 raise ConfigError(f"'{text}' gives the option '{key}' twice.")
             options[key] = value
-        name, _, arg = rest.partition(":")
+        name, _, arg = (rest, "", "") if rest.endswith(".py") else rest.partition(":")
         if not name:
             raise ConfigError(f"'{text}' names nothing; write NAME[:ARG][:key=value].")
         return cls(name, arg or None, options)
 
     def build(self, kind: type[Any], what: str) -> Any:
         """Instantiate the options dataclass `kind`; ARG goes to its first field."""
-        import dataclasses
-
         values: dict[str, Any] = dict(self.options)
         if self.arg is not None:
             fields = dataclasses.fields(kind)

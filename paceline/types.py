@@ -113,9 +113,16 @@ class SpeculationCounts:
     @property
     def per_position(self) -> tuple[float, ...]:
         """P(position j accepted | proposed, and all before it accepted)."""
-        return tuple(
-            s / r if r else 0.0 for s, r in zip(self.survived, self.reached, strict=True)
-        )
+        return tuple(s / r if r else 0.0 for s, r in zip(self.survived, self.reached, strict=True))
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of output text and where it came from."""
+
+    text: str
+    drafted: bool
+    """Whether it is of an accepted draft token; else the target chose it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +130,27 @@ class Delta:
     """What one step committed for one request."""
 
     request_id: str
-    text: str
+    spans: tuple[Span, ...]
+    """The text that became final; it may lag behind the ids by the start of a stop string."""
     token_ids: tuple[int, ...]
     drafted: int
     """How many of token_ids, counted from the first, are accepted draft tokens."""
     finish_reason: FinishReason | None = None
+
+    @property
+    def text(self) -> str:
+        """The spans' text."""
+        return "".join(span.text for span in self.spans)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Wall time of one request, in seconds."""
+
+    prefill_s: float
+    """From its first pass to its first token."""
+    decode_s: float
+    """From its first token to its last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +166,7 @@ class Output:
     drafter: str
     rule: str
     counts: SpeculationCounts
+    timing: Timing
 
 
 @dataclass(frozen=True, kw_only=True)

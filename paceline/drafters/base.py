@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from torch import Tensor
 
+from paceline.cache import BlockTable
 from paceline.chooser import Draw, Keyed, Purpose
 from paceline.registry import Registry
 from paceline.sampling import to_probs
@@ -40,8 +41,10 @@ class DraftContext:
     params: SamplingParams
     rule: Rule
     chooser: Keyed
-    blocks: Sequence[int]
-    """The request's cache blocks, in logical order."""
+    table: BlockTable
+    """The request's cache blocks; a drafter with a cache of its own uses the same slots."""
+    preemptions: int
+    """How often the request lost its blocks; a change voids what was cached in them."""
 
     def law(self, logits: Tensor) -> Tensor:
         """The drafter's law[V] under the request's own sampling settings, from logits[V]."""
@@ -139,8 +142,10 @@ class _Stateless:
 drafters: Registry[type[Any]] = Registry(
     "drafter",
     {
-        name: f"paceline.drafters.{name}:{name.title().replace('_', '')}"
-        for name in ("none", "model", "ngram", "suffix")
+        "none": "paceline.drafters.none:NoDraft",
+        "model": "paceline.drafters.model:DraftModel",
+        "ngram": "paceline.drafters.ngram:Ngram",
+        "suffix": "paceline.drafters.suffix:Suffix",
     },
     group="paceline.drafters",
 )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from paceline.errors import ConfigError
 from paceline.tree.token_tree import TokenTree
@@ -43,7 +46,7 @@ class Draft:
         ConfigError: trials and tree do not fit each other.
     """
 
-    tree: TokenTree = TokenTree()
+    tree: TokenTree = field(default_factory=TokenTree)
     trials: tuple[tuple[Trial, ...], ...] = ((),)
     """For each row, its trials in the order in which they are to be tried."""
     draft_probs: Any = None
@@ -94,6 +97,10 @@ class DraftBuilder:
         """How many trials the row has: the ordinal of its next one."""
         return len(self._trials[row])
 
+    def token(self, row: int) -> int:
+        """The token of a node's row."""
+        return self._tokens[row - 1]
+
     def point(self, parent: int, token: int) -> int:
         """Add a point mass under the row `parent`; return the row of its node."""
         return self._add(parent, PointMass(token))
@@ -123,8 +130,6 @@ class DraftBuilder:
 
 def stack(laws: Sequence[Any]) -> Any:
     """Stack tensors to [R, V]; leave rows of fractions a list; None for no rows."""
-    import torch
-
-    if laws and isinstance(laws[0], torch.Tensor):
+    if laws and isinstance(laws[0], Tensor):
         return torch.stack(list(laws))
     return list(laws) or None

@@ -1,4 +1,4 @@
-"""Rows of tokens for a step: a function of (schedule, step) alone, so a resumed run sees the same."""
+"""Rows of tokens: a function of schedule and step alone, so a resumed run sees the same."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from .recipe import SEED, Schedule
-
-Ids = npt.NDArray[np.int64]
+from .tokenizer import Ids
 
 
 def rows(ids: Ids, schedule: Schedule, step: int) -> Tensor:

@@ -10,6 +10,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from .corpus import Document
 from .recipe import CONTEXT, EOS, VOCAB
 
+Ids = npt.NDArray[np.int64]
+
 # A line break takes the next line's indentation along, so a Python line starts with one token.
 # A word takes one leading blank or dot. Unmatched text stays in place: nothing is ever lost.
 SPLIT = (
@@ -17,7 +19,7 @@ SPLIT = (
     r"[ .]?[\p{L}\p{M}_]+|"
     r" ?\p{N}{1,3}|"
     r" ?[^\s\p{L}\p{M}\p{N}_]+|"
-    r" +(?= [^ ])| +|\s"
+    r" +(?= \S)| +|\s"
 )
 TOKENIZER_CONFIG = {
     "tokenizer_class": "PreTrainedTokenizerFast",
@@ -57,9 +59,10 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
 
 
-def encode(tokenizer: Tokenizer, documents: list[Document], held_out: bool) -> npt.NDArray[np.int64]:
+def encode(tokenizer: Tokenizer, documents: list[Document], held_out: bool) -> Ids:
     """One split as one run of ids; the end-of-text id closes each document."""
     eos = tokenizer.token_to_id(EOS)
+    assert eos is not None
     texts = [doc.text for doc in documents if doc.held_out == held_out]
     ids: list[int] = []
     for encoding in tokenizer.encode_batch(texts):

@@ -1,0 +1,46 @@
+"""Paceline: lossless speculative decoding. The public names, imported when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.config import EngineConfig
+    from paceline.engine.llm import LLM
+    from paceline.errors import PacelineError
+    from paceline.types import Delta, Output, SamplingParams, Speculation
+
+__all__ = [
+    "LLM",
+    "Delta",
+    "EngineConfig",
+    "Output",
+    "PacelineError",
+    "SamplingParams",
+    "Speculation",
+]
+
+_HOMES = {
+    "LLM": "paceline.engine.llm",
+    "Delta": "paceline.types",
+    "EngineConfig": "paceline.config",
+    "Output": "paceline.types",
+    "PacelineError": "paceline.errors",
+    "SamplingParams": "paceline.types",
+    "Speculation": "paceline.types",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home; torch is loaded only if that home needs it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'paceline' has no attribute '{name}'")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names too, imported yet or not."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""The command line: `main` and one file a command; what commands share stands beside them."""

@@ -1,0 +1,84 @@
+"""`paceline chat`: a conversation on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from paceline.cli import defaults, options
+from paceline.cli.generate import print_stream
+from paceline.cli.prompts import Message, user
+from paceline.cli.report import print_stats
+from paceline.cli.session import load
+from paceline.errors import ConfigError
+from paceline.types import SamplingParams
+
+if TYPE_CHECKING:
+    from paceline.engine import LLM
+
+RESET, QUIT = "/reset", "/quit"
+
+
+def chat(
+    model: options.Model = defaults.MODEL,
+    draft: options.Draft = None,
+    k: options.K = None,
+    rule: options.Rule = None,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "cpu",
+    threads: options.Threads = None,
+    temperature: options.Temperature = defaults.TEMPERATURE,
+    top_p: options.TopP = 1.0,
+    top_k: options.TopK = 0,
+    min_p: options.MinP = 0.0,
+    seed: options.Seed = None,
+    max_tokens: options.MaxTokens = defaults.CHAT_MAX_TOKENS,
+    stop: options.Stop = None,
+    color: options.Color = False,
+    stats: options.Stats = False,
+) -> None:
+    """Talk with a model that has a chat template.
+
+    /reset forgets the conversation, /quit or Ctrl-D ends it, Ctrl-C cuts a reply short.
+    """
+    params = options.sampling(temperature, top_p, top_k, min_p, seed, max_tokens, stop)
+    llm = load(model, draft, 1, k=k, rule=rule, dtype=dtype, device=device, threads=threads)
+    if not llm.has_chat_template:
+        raise ConfigError(
+            f"{model} has no chat template, so it cannot chat; use paceline generate, or --model "
+            "with an instruction-tuned model."
+        )
+    converse(llm, model, params, color=color, stats=stats)
+
+
+def converse(llm: LLM, model: str, params: SamplingParams, *, color: bool, stats: bool) -> None:
+    """Answer each line of standard input, with all that was said before it."""
+    history: list[Message] = []
+    for line in read_lines():
+        if line == RESET:
+            history.clear()
+            continue
+        history.append(user(line))
+        try:
+            output = print_stream(llm, llm.render(history), params, color)
+        except KeyboardInterrupt:
+            history.pop()
+            continue
+        history.append({"role": "assistant", "content": output.text})
+        if stats:
+            print_stats(model, output, llm.load_seconds)
+
+
+def read_lines() -> Iterator[str]:
+    """The lines a user types, blank ones left out, up to /quit or the end of input."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            line = input(prompt).strip()
+        except EOFError:
+            return
+        if line == QUIT:
+            return
+        if line:
+            yield line

@@ -1,0 +1,19 @@
+"""What a command uses where the user does not say."""
+
+from __future__ import annotations
+
+MODEL = "mini"
+DRAFTS = {"mini": ("model:mini-draft",)}
+"""Model name -> the drafters it is run with; every other model drafts only when asked to."""
+
+TEMPERATURE = 0.0
+"""Greedy: the same text each time, and the acceptance speculation does best with."""
+MAX_TOKENS = 128
+CHAT_MAX_TOKENS = 1024
+BATCH = 1
+BENCH_PROMPT = "def read_lines(path):\n"
+
+
+def drafts_of(model: str, asked: list[str] | None) -> tuple[str, ...]:
+    """The option strings asked for, else the model's own."""
+    return tuple(asked) if asked else DRAFTS.get(model, ())

@@ -1,0 +1,160 @@
+"""The options several commands share, each written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline.types import SamplingParams
+
+MODEL, SAMPLING, RESULT = "Model and speculation", "Sampling", "Input and output"
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", help="Alias, folder, GGUF file or hub id.", rich_help_panel=MODEL
+    ),
+]
+Draft = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--draft",
+        "-d",
+        help="NAME, NAME:ARG, NAME:ARG:key=value, or the path of a drafter's .py file; repeatable. "
+        "The model mini drafts with its own draft model unless told otherwise.",
+        rich_help_panel=MODEL,
+    ),
+]
+K = Annotated[
+    int | None,
+    typer.Option("--k", min=0, help="Tokens to draft per pass.", rich_help_panel=MODEL),
+]
+Rule = Annotated[
+    str | None,
+    typer.Option("--rule", help="Verification rule.", rich_help_panel=MODEL),
+]
+Dtype = Annotated[
+    str,
+    typer.Option("--dtype", help="auto, float32 or bfloat16.", rich_help_panel=MODEL),
+]
+Device = Annotated[str, typer.Option("--device", help="cpu or cuda.", rich_help_panel=MODEL)]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, help="CPU threads; all by default.", rich_help_panel=MODEL),
+]
+
+Temperature = Annotated[
+    float,
+    typer.Option(
+        "--temperature", "-t", help="0 takes the likeliest token.", rich_help_panel=SAMPLING
+    ),
+]
+TopP = Annotated[
+    float,
+    typer.Option(
+        "--top-p", help="Keep the likeliest ids up to this mass.", rich_help_panel=SAMPLING
+    ),
+]
+TopK = Annotated[
+    int,
+    typer.Option("--top-k", help="Keep this many ids; 0 keeps all.", rich_help_panel=SAMPLING),
+]
+MinP = Annotated[
+    float,
+    typer.Option(
+        "--min-p", help="Keep ids this likely relative to the likeliest.", rich_help_panel=SAMPLING
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", help="Makes the text reproducible, drafted or not.", rich_help_panel=SAMPLING
+    ),
+]
+MaxTokens = Annotated[
+    int,
+    typer.Option("--max-tokens", "-n", help="Tokens to write at most.", rich_help_panel=SAMPLING),
+]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop",
+        help="Text that ends the output, which ends before it; repeatable.",
+        rich_help_panel=SAMPLING,
+    ),
+]
+
+PromptFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompt-file",
+        help="Read the prompt from a file, not from standard input.",
+        rich_help_panel=RESULT,
+    ),
+]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompts",
+        help="Run every prompt of a file: lines of text, or .jsonl (.gz too) with prompt, turns or "
+        "messages. Prints one JSON object a line, in the file's order.",
+        rich_help_panel=RESULT,
+    ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        "--batch", min=1, help="Prompts of --prompts to run at once.", rich_help_panel=RESULT
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", min=1, help="Take only the first prompts of --prompts.", rich_help_panel=RESULT
+    ),
+]
+Raw = Annotated[
+    bool,
+    typer.Option(
+        "--raw",
+        help="Send the prompt as it is, without the model's chat template.",
+        rich_help_panel=RESULT,
+    ),
+]
+Color = Annotated[
+    bool,
+    typer.Option("--color", help="Show accepted draft tokens in green.", rich_help_panel=RESULT),
+]
+Stats = Annotated[
+    bool,
+    typer.Option(
+        "--stats", help="Print a table of counts and times to stderr.", rich_help_panel=RESULT
+    ),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object.", rich_help_panel=RESULT),
+]
+
+
+def sampling(
+    temperature: float,
+    top_p: float,
+    top_k: int,
+    min_p: float,
+    seed: int | None,
+    max_tokens: int,
+    stop: list[str] | None,
+) -> SamplingParams:
+    """The request's settings; raises RequestError where a value is out of range."""
+    return SamplingParams(
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        seed=seed,
+        max_tokens=max_tokens,
+        stop=tuple(stop or ()),
+    )

@@ -1,0 +1,68 @@
+"""A loaded model, and prompts run through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Unpack
+
+from paceline.cli import defaults
+from paceline.cli.progress import byte_bar
+from paceline.cli.prompts import Message, Prompt
+from paceline.types import Output, SamplingParams
+
+if TYPE_CHECKING:
+    from paceline.engine import LLM
+    from paceline.engine.options import LLMOptions
+
+
+def load(model: str, draft: list[str] | None, batch: int, **settings: Unpack[LLMOptions]) -> LLM:
+    """Load a model and its drafters for `batch` requests at once; raises PacelineError."""
+    from paceline.engine import LLM
+
+    drafts = defaults.drafts_of(model, draft)
+    settings["max_num_requests"] = batch
+    with byte_bar() as report:
+        return LLM(model, draft=drafts, progress=report, **settings)
+
+
+def written(llm: LLM, prompt: Prompt, raw: bool) -> str:
+    """The first turn as the model reads it; raises RequestError where it needs a template."""
+    if raw or not llm.has_chat_template:
+        return prompt.text
+    return llm.render(prompt.turns[0])
+
+
+def answer(
+    llm: LLM, prompts: Sequence[Prompt], params: SamplingParams, raw: bool, batch: int
+) -> Iterator[list[Output]]:
+    """Run the prompts, `batch` at a time; yield each one's outputs, one a turn, in order.
+
+    Later turns need a chat template: without one only the first is run.
+    """
+    chats = llm.has_chat_template and not raw
+    if chats and any(len(prompt.turns) > 1 for prompt in prompts):
+        for start in range(0, len(prompts), batch):
+            yield from converse(llm, prompts[start : start + batch], params)
+        return
+    with ExitStack() as stack:
+        # The engine runs `batch` of them at once and takes in the next as one ends.
+        texts = [written(llm, prompt, raw) for prompt in prompts]
+        streams = [stack.enter_context(llm.stream(text, params)) for text in texts]
+        for stream in streams:
+            yield [stream.finish()]
+
+
+def converse(llm: LLM, prompts: Sequence[Prompt], params: SamplingParams) -> list[list[Output]]:
+    """Run conversations together, each with its own replies in its later turns."""
+    outputs: list[list[Output]] = [[] for _ in prompts]
+    histories: list[list[Message]] = [[] for _ in prompts]
+    for turn in range(max(len(prompt.turns) for prompt in prompts)):
+        active = [i for i, prompt in enumerate(prompts) if turn < len(prompt.turns)]
+        for i in active:
+            histories[i] += prompts[i].turns[turn]
+        replies = llm.generate([llm.render(histories[i]) for i in active], params)
+        for i, output in zip(active, replies, strict=True):
+            outputs[i].append(output)
+            histories[i].append({"role": "assistant", "content": output.text})
+    return outputs

@@ -1,0 +1,25 @@
+"""Drafters: whatever proposes tokens, one a file. `drafters` holds them by name."""
+
+from paceline.drafters.base import (
+    Drafter,
+    DraftContext,
+    LiveDrafter,
+    Needs,
+    Observation,
+    PerContext,
+    drafters,
+    register,
+)
+from paceline.drafters.host import Host
+
+__all__ = [
+    "DraftContext",
+    "Drafter",
+    "Host",
+    "LiveDrafter",
+    "Needs",
+    "Observation",
+    "PerContext",
+    "drafters",
+    "register",
+]

@@ -1,0 +1,191 @@
+"""The engine: requests in, deltas out, one pass a step."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.cache import BlockPool
+from paceline.config import CacheConfig, EngineConfig
+from paceline.drafters import Drafter, Host, LiveDrafter, drafters
+from paceline.engine.scheduler import Scheduler
+from paceline.engine.sequence import Limits, Sequence
+from paceline.engine.step import Step
+from paceline.errors import ConfigError, RequestError, UnknownNameError
+from paceline.models import LoadedModel, ModelSpec
+from paceline.registry import OptionString
+from paceline.runtime import Runner
+from paceline.types import Delta, FinishReason, Output, Request, StepStats
+from paceline.verify import choose_rule
+
+OFF = "none"
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A drafter at work and the options it was built from."""
+
+    options: Drafter
+    live: LiveDrafter
+
+
+class Engine:
+    """Runs many requests on one target with the drafters loaded at start.
+
+    `add` queues a request, `step` runs one pass and returns what it committed, `abort` ends a
+    request at once. `listeners` are called with the StepStats of every step.
+    """
+
+    def __init__(self, model: LoadedModel, config: EngineConfig | None = None) -> None:
+        self.model, self.config = model, config or EngineConfig()
+        scheduler = self.config.scheduler
+        self.max_model_len = scheduler.max_model_len or model.spec.max_model_len
+        if not 0 < self.max_model_len <= model.spec.max_model_len:
+            raise ConfigError(
+                f"max_model_len must be 1 to {model.spec.max_model_len}, the context of"
+                f" {model.name}, not {self.max_model_len}."
+            )
+        self.pool = build_pool(self.config, model.spec, self.max_model_len)
+        self.listeners: list[Callable[[StepStats], None]] = []
+        self._drafters = self._load_drafters()
+        self._default = next(iter(self.config.speculation.drafts), OFF)
+        self._scheduler = Scheduler(scheduler, self.pool)
+        self._step = Step(
+            self._scheduler,
+            Runner(model, self.pool.num_blocks * self.pool.block_tokens),
+            self.pool,
+            {name: loaded.live for name, loaded in self._drafters.items()},
+            self._hidden_layers(),
+        )
+        self._sequences: dict[str, Sequence] = {}
+
+    @property
+    def drafter_names(self) -> tuple[str, ...]:
+        """The drafters a request may name."""
+        return tuple(self._drafters)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return any(True for _ in self._scheduler)
+
+    def __contains__(self, request_id: str) -> bool:
+        """Whether the request was added and its result not yet taken."""
+        return request_id in self._sequences
+
+    def add(self, request: Request) -> None:
+        """Queue a request; raises RequestError if it cannot run."""
+        if request.id in self._sequences:
+            raise RequestError(f"A request '{request.id}' is running already; choose another id.")
+        self._check_prompt(request.prompt_ids)
+        params, asked = request.params, request.speculation
+        name = self._resolve(asked.drafter)
+        options = self._drafters[name].options
+        seed = params.seed if params.seed is not None else secrets.randbits(64)
+        limits = Limits(max_model_len=self.max_model_len, eos_ids=self.model.spec.eos_ids)
+        sequence = Sequence(request, self.model.tokenizer, self.pool, limits, seed)
+        rule = asked.rule or self.config.speculation.rule
+        sequence.rule = choose_rule(rule, params, trees=options.needs.trees)
+        lengths = (asked.k, self.config.speculation.k, options.k)
+        sequence.k = next(k for k in lengths if k is not None)
+        sequence.drafter = name
+        self._sequences[request.id] = sequence
+        self._scheduler.add(sequence)
+
+    def step(self) -> list[Delta]:
+        """Run one pass; a failed pass ends every request and leaves the pool idle."""
+        try:
+            deltas, stats = self._step.run(lambda sequence: sequence.k)
+        except BaseException:
+            for sequence in list(self._scheduler):
+                self.abort(sequence.request.id)
+            raise
+        for listener in self.listeners:
+            listener(stats)
+        return deltas
+
+    def take(self, request_id: str) -> Output:
+        """The result of a finished request, which the engine then forgets."""
+        output = self._sequences[request_id].output()
+        del self._sequences[request_id]
+        return output
+
+    def abort(self, request_id: str) -> Output:
+        """End a request at once and free its blocks; return what it had."""
+        sequence = self._sequences.get(request_id)
+        if sequence is None:
+            raise UnknownNameError("request", request_id, self._sequences)
+        if sequence.finish_reason is None:
+            sequence.finish_reason = FinishReason.ABORT
+            sequence.text.finish()
+            self._scheduler.remove(sequence)
+            self._drafters[sequence.drafter].live.release(request_id)
+        return self.take(request_id)
+
+    def _check_prompt(self, prompt_ids: tuple[int, ...]) -> None:
+        if not prompt_ids:
+            raise RequestError("The prompt is empty; give at least one token.")
+        if len(prompt_ids) >= self.max_model_len:
+            raise RequestError(
+                f"The prompt has {len(prompt_ids)} tokens, but the context holds"
+                f" {self.max_model_len}; shorten it to {self.max_model_len - 1} or fewer."
+            )
+        if not all(0 <= token < self.model.spec.vocab_size for token in prompt_ids):
+            raise RequestError(f"A prompt id is not in 0 .. {self.model.spec.vocab_size - 1}.")
+
+    def _resolve(self, asked: str | None) -> str:
+        """The loaded drafter a request means: an option string, or a drafter's name if unique."""
+        name = asked or self._default
+        if name in self._drafters:
+            return name
+        matches = [known for known in self._drafters if OptionString.parse(known).name == name]
+        if len(matches) != 1:
+            raise UnknownNameError("loaded drafter", name, self._drafters)
+        return matches[0]
+
+    def _load_drafters(self) -> Mapping[str, Loaded]:
+        host = Host(
+            target=self.model,
+            pool=self.pool,
+            max_model_len=self.max_model_len,
+            max_rows=self.config.scheduler.max_rows,
+            dtype=self.config.dtype,
+            device=self.config.device,
+        )
+        loaded = {}
+        for text in dict.fromkeys((*self.config.speculation.drafts, OFF)):
+            options = parse_drafter(text)
+            loaded[text] = Loaded(options, options.build(host))
+        return loaded
+
+    def _hidden_layers(self) -> tuple[int, ...]:
+        needed = (loaded.options.needs.hidden_layers for loaded in self._drafters.values())
+        return tuple(sorted({layer for layers in needed for layer in layers}))
+
+
+def parse_drafter(text: str) -> Drafter:
+    """Drafter options from NAME[:ARG][:key=value]… or from the path of a .py file."""
+    option = OptionString.parse(text)
+    path = Path(option.name)
+    kind = drafters.load_file(path) if path.suffix == ".py" else drafters[option.name]
+    options: Drafter = option.build(kind, "drafter")
+    return options
+
+
+def build_pool(config: EngineConfig, spec: ModelSpec, max_model_len: int) -> BlockPool:
+    """Size the pool: enough for every request's context, within the memory allowed for it."""
+    cache: CacheConfig = config.cache
+    element_bytes = 2 if config.dtype == "bfloat16" else 4
+    token_bytes = 2 * spec.num_layers * spec.num_kv_heads * spec.head_size * element_bytes
+    context_blocks = -(-max_model_len // cache.block_tokens)
+    affordable = cache.max_bytes // (token_bytes * cache.block_tokens)
+    wanted = config.scheduler.max_num_requests * context_blocks
+    num_blocks = cache.num_blocks or min(wanted, affordable)
+    if num_blocks < context_blocks:
+        raise ConfigError(
+            f"The cache holds {num_blocks * cache.block_tokens} tokens, fewer than one context of"
+            f" {max_model_len}; lower max_model_len or raise the cache's size."
+        )
+    return BlockPool(num_blocks, cache.block_tokens, cache.prefix_caching)

@@ -1,0 +1,211 @@
+"""`LLM`: load a model, generate, chat, stream."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Unpack
+
+import torch
+
+from paceline.config import EngineConfig
+from paceline.engine.engine import Engine
+from paceline.engine.options import LLMOptions, configure
+from paceline.errors import RequestError
+from paceline.models import Progress, load_model, render_chat
+from paceline.types import Delta, Output, Request, SamplingParams, Speculation
+
+Prompt = str | Sequence[int]
+Message = Mapping[str, str]
+Conversation = Sequence[Message]
+
+
+class LLM:
+    """A model with its drafters, ready to generate.
+
+    Args:
+        model: an alias (`paceline models`), a hub id, a folder or a GGUF file.
+        draft: option strings of the drafters to load; the first one is the default.
+        config: the whole configuration; `options` override single fields of it.
+        progress: called with (done, total, what) while the model is pulled and loaded.
+        options: k, rule, dtype, device, threads, max_model_len, max_num_requests.
+
+    Raises:
+        PacelineError: the model, a drafter or an option cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: str = "mini",
+        *,
+        draft: str | Sequence[str] = (),
+        config: EngineConfig | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[LLMOptions],
+    ) -> None:
+        started = time.perf_counter()
+        drafts = (draft,) if isinstance(draft, str) else tuple(draft)
+        self.config = configure(config or EngineConfig(), drafts, options)
+        if self.config.threads is not None:
+            torch.set_num_threads(self.config.threads)
+        self.model = load_model(
+            model, dtype=self.config.dtype, device=self.config.device, progress=progress
+        )
+        self.tokenizer = self.model.tokenizer
+        self.engine = Engine(self.model, self.config)
+        self.load_seconds = time.perf_counter() - started
+        self._ids = count()
+        self._inboxes: dict[str, deque[Delta]] = {}
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the model says how messages are written."""
+        return self.tokenizer.chat_template is not None
+
+    def render(self, messages: Conversation) -> str:
+        """Write messages as the model's chat template has them, up to the assistant's turn.
+
+        Raises:
+            RequestError: the model has no chat template, or it refuses the messages.
+        """
+        return render_chat(self.tokenizer, messages)
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        speculation: Speculation | None = None,
+    ) -> list[Output]:
+        """Continue each prompt (text as it is, or ids); outputs come in the order of prompts.
+
+        Raises:
+            RequestError: one of the prompts cannot run; then none does.
+        """
+        batch = as_prompts(prompts)
+        settings = spread(params or SamplingParams(), len(batch))
+        streams: list[Stream] = []
+        try:
+            for prompt, setting in zip(batch, settings, strict=True):
+                streams.append(self.stream(prompt, setting, speculation=speculation))
+            return [stream.finish() for stream in streams]
+        finally:
+            for stream in streams:
+                stream.close()
+
+    def chat(
+        self,
+        messages: Conversation | Sequence[Conversation],
+        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        speculation: Speculation | None = None,
+    ) -> list[Output]:
+        """Answer a conversation, or each of several."""
+        prompts = [self.render(conversation) for conversation in as_conversations(messages)]
+        return self.generate(prompts, params, speculation=speculation)
+
+    def stream(
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        speculation: Speculation | None = None,
+    ) -> Stream:
+        """Continue one prompt, delta by delta; several streams share the engine's passes."""
+        ids = self._encode(prompt) if isinstance(prompt, str) else prompt
+        request = Request(
+            id=str(next(self._ids)),
+            prompt_ids=tuple(ids),
+            params=params or SamplingParams(),
+            speculation=speculation or Speculation(),
+        )
+        self.engine.add(request)
+        self._inboxes[request.id] = deque()
+        return Stream(self, request.id)
+
+    def _encode(self, text: str) -> list[int]:
+        """Special tokens written out in a prompt are meant: templates write them so."""
+        return self.tokenizer.encode(text, add_special=True, parse_special=True)
+
+    def _next(self, request_id: str) -> Delta:
+        """The request's next delta; steps the engine until there is one."""
+        inbox = self._inboxes[request_id]
+        while not inbox:
+            for delta in self.engine.step():
+                self._inboxes[delta.request_id].append(delta)
+        return inbox.popleft()
+
+    def _end(self, request_id: str) -> Output:
+        """The request's output; it is aborted if it still runs."""
+        del self._inboxes[request_id]
+        return self.engine.abort(request_id)
+
+
+class Stream:
+    """The deltas of one request. `output` is its result once it is exhausted or closed."""
+
+    def __init__(self, llm: LLM, request_id: str) -> None:
+        self._llm, self._id = llm, request_id
+        self.output: Output | None = None
+
+    def __iter__(self) -> Iterator[Delta]:
+        """The deltas as they are committed; leaving early aborts the request."""
+        try:
+            while self.output is None:
+                delta = self._llm._next(self._id)
+                if delta.finish_reason:
+                    self.close()
+                yield delta
+        finally:
+            self.close()
+
+    def finish(self) -> Output:
+        """Run to the end and return the result."""
+        for _ in self:
+            pass
+        assert self.output is not None
+        return self.output
+
+    def close(self) -> None:
+        """End the request if it still runs."""
+        if self.output is None and self._id in self._llm.engine:
+            self.output = self._llm._end(self._id)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
+    """One prompt or several, as a list; a list of ids is one prompt."""
+    if isinstance(prompts, str):
+        return [prompts]
+    single: list[int] = [p for p in prompts if isinstance(p, int)]
+    several: list[Prompt] = [p for p in prompts if not isinstance(p, int)]
+    if single and several:
+        raise RequestError("A list of prompts holds ids beside prompts; give one or the other.")
+    return [single] if single else several
+
+
+def as_conversations(messages: Conversation | Sequence[Conversation]) -> list[Conversation]:
+    """One conversation or several, as a list."""
+    single: list[Message] = [m for m in messages if isinstance(m, Mapping)]
+    several: list[Conversation] = [m for m in messages if not isinstance(m, Mapping)]
+    if single and several:
+        raise RequestError("A list of conversations holds messages beside conversations.")
+    return several or [single]
+
+
+def spread(
+    params: SamplingParams | Sequence[SamplingParams], count: int
+) -> Iterable[SamplingParams]:
+    """One setting for each of `count` prompts."""
+    if isinstance(params, SamplingParams):
+        return [params] * count
+    if len(params) != count:
+        raise RequestError(f"{count} prompts came with {len(params)} sampling params.")
+    return params

@@ -1,0 +1,111 @@
+"""Who runs in the next pass: continuous batching, chunked prefill, preemption by recompute."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from paceline.cache import BlockPool
+from paceline.config import SchedulerConfig
+from paceline.engine.sequence import Sequence
+
+BudgetFor = Callable[[Sequence], int]
+"""How many tokens may be drafted for a sequence, settled before anything is drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """One sequence's share of a pass."""
+
+    sequence: Sequence
+    rows: int
+    """Tokens of the sequence to run, from its first one that is not in the cache."""
+    budget: int
+    """Most nodes that may be drafted; 0 while prefilling."""
+    decodes: bool
+    """Whether a single token was pending: a pass that counts as decoding."""
+    samples: bool
+    """Whether the rows end at the sequence's last token, so that a token is committed."""
+
+
+@dataclass
+class Plan:
+    """The next pass."""
+
+    work: list[Work] = field(default_factory=list)
+    preempted: int = 0
+
+
+class Scheduler:
+    """First come, first served; the latest arrival gives way when blocks run out."""
+
+    def __init__(self, config: SchedulerConfig, pool: BlockPool) -> None:
+        self._config, self._pool = config, pool
+        self.waiting: deque[Sequence] = deque()
+        self.running: list[Sequence] = []
+
+    def __iter__(self) -> Iterator[Sequence]:
+        yield from self.running
+        yield from self.waiting
+
+    def add(self, sequence: Sequence) -> None:
+        """Queue a new sequence."""
+        self.waiting.append(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Take a sequence out, finished or not, and free its blocks."""
+        if sequence in self.running:
+            self.running.remove(sequence)
+        else:
+            self.waiting.remove(sequence)
+        sequence.table.release()
+
+    def schedule(self, budget_for: BudgetFor) -> Plan:
+        """Decoding sequences first, then prompts in chunks, within the rows of one pass."""
+        plan, rows_left = Plan(), self._config.max_rows
+        for sequence in sorted(self.running, key=lambda s: s.pending > 1):
+            if rows_left and sequence in self.running:
+                rows_left -= self._place(plan, sequence, rows_left, budget_for)
+        while rows_left and self._admit():
+            rows_left -= self._place(plan, self.running[-1], rows_left, budget_for)
+        return plan
+
+    def _place(self, plan: Plan, sequence: Sequence, rows_left: int, budget_for: BudgetFor) -> int:
+        """Add the sequence's work to the plan; return the rows it takes, 0 if it was preempted."""
+        decodes = sequence.pending == 1
+        rows = min(sequence.pending, rows_left)
+        budget = min(budget_for(sequence), sequence.room, rows_left - 1) if decodes else 0
+        end = sequence.computed + rows
+        if self._lacks(sequence, end + budget):
+            budget = 0
+        while self._lacks(sequence, end):
+            victim = self.running[-1]
+            self._preempt(plan, victim)
+            if victim is sequence:
+                return 0
+        sequence.table.grow(end + budget)
+        samples = rows == sequence.pending
+        plan.work.append(Work(sequence, rows, budget, decodes, samples))
+        return rows + budget
+
+    def _lacks(self, sequence: Sequence, tokens: int) -> bool:
+        return sequence.table.missing(tokens) > self._pool.free_count
+
+    def _preempt(self, plan: Plan, victim: Sequence) -> None:
+        victim.preempt()
+        self.running.remove(victim)
+        self.waiting.appendleft(victim)
+        plan.work = [work for work in plan.work if work.sequence is not victim]
+        plan.preempted += 1
+
+    def _admit(self) -> bool:
+        """Start the first waiting sequence if its whole text so far fits; True if it did."""
+        if not self.waiting or len(self.running) >= self._config.max_num_requests:
+            return False
+        if self._pool.blocks_for(len(self.waiting[0].tokens)) > self._pool.free_count:
+            return False
+        sequence = self.waiting.popleft()
+        sequence.start()
+        self.running.append(sequence)
+        return True

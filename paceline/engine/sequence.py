@@ -1,0 +1,185 @@
+"""The live state of one request."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from paceline.cache import BlockPool, BlockTable
+from paceline.chooser import Keyed
+from paceline.drafters import DraftContext
+from paceline.engine.stop import OutputText, ends
+from paceline.models import Tokenizer
+from paceline.tree import Draft
+from paceline.types import FinishReason, Output, Request, SpeculationCounts, Timing
+from paceline.verify import Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What ends any sequence of an engine."""
+
+    max_model_len: int
+    eos_ids: frozenset[int]
+
+
+@dataclass(eq=False)
+class Tally:
+    """Counters of a sequence, while they change."""
+
+    passes: int = 0
+    proposed: int = 0
+    accepted: int = 0
+    committed: int = 0
+    reached: list[int] = field(default_factory=list)
+    survived: list[int] = field(default_factory=list)
+
+    def add(self, draft: Draft, path: tuple[int, ...], committed: int) -> None:
+        """Count one pass that was not prefill."""
+        self.passes += 1
+        self.proposed += len(draft)
+        self.accepted += len(path)
+        self.committed += committed
+        for depth, row in enumerate((0, *path)):
+            if draft.trials[row]:
+                if depth == len(self.reached):
+                    self.reached.append(0)
+                    self.survived.append(0)
+                self.reached[depth] += 1
+                self.survived[depth] += depth < len(path)
+
+    def counts(self) -> SpeculationCounts:
+        """The counters as a value; every proposed token is scored, so verified = proposed."""
+        return SpeculationCounts(
+            passes=self.passes,
+            proposed=self.proposed,
+            verified=self.proposed,
+            accepted=self.accepted,
+            committed=self.committed,
+            reached=tuple(self.reached),
+            survived=tuple(self.survived),
+        )
+
+
+class Sequence:
+    """A request from arrival to finish: its tokens, blocks, text, counters."""
+
+    def __init__(
+        self, request: Request, tokenizer: Tokenizer, pool: BlockPool, limits: Limits, seed: int
+    ) -> None:
+        self.request, self.params, self.limits = request, request.params, limits
+        self.tokens = list(request.prompt_ids)
+        self.table = BlockTable(pool)
+        self.computed = 0
+        """Tokens whose keys and values are in the cache."""
+        self.cached_tokens = 0
+        """Tokens that the prefix cache spared on arrival."""
+        self.preemptions = 0
+        self.finish_reason: FinishReason | None = None
+        self.text = OutputText(tokenizer, request.params.stop)
+        self.tally = Tally()
+        self._seed = seed
+        self._started = self._first_token = self._last_token = 0.0
+
+    rule: Rule
+    drafter: str
+    k: int
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.request.prompt_ids)
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens committed so far."""
+        return len(self.tokens) - self.prompt_tokens
+
+    @property
+    def pending(self) -> int:
+        """Tokens that are not in the cache; 1 while decoding."""
+        return len(self.tokens) - self.computed
+
+    @property
+    def room(self) -> int:
+        """How many drafted tokens could still be committed, the pass's own token aside."""
+        left = self.params.max_tokens - self.output_tokens
+        return max(0, min(left, self.limits.max_model_len - len(self.tokens)) - 1)
+
+    def chooser(self) -> Keyed:
+        """The draws of the next pass."""
+        return Keyed(self._seed, self.request.choice, self.output_tokens)
+
+    def context(self) -> DraftContext:
+        """What a drafter may see."""
+        return DraftContext(
+            request_id=self.request.id,
+            tokens=self.tokens,
+            prompt_tokens=self.prompt_tokens,
+            params=self.params,
+            rule=self.rule,
+            chooser=self.chooser(),
+            table=self.table,
+            preemptions=self.preemptions,
+        )
+
+    def start(self) -> None:
+        """Take over what the prefix cache holds of the tokens."""
+        self._started = self._started or time.perf_counter()
+        self.computed = self.table.adopt_prefix(self.tokens)
+        if not self.preemptions:
+            self.cached_tokens = self.computed
+
+    def preempt(self) -> None:
+        """Give up every block; what was computed will be computed again."""
+        self.table.release()
+        self.computed = 0
+        self.preemptions += 1
+
+    def commit(self, drafted: tuple[int, ...], token: int) -> tuple[int, ...]:
+        """Append accepted draft tokens and the target's own, until one of them ends the output.
+
+        Returns those appended.
+        """
+        tokens = (*drafted, token)
+        for count, committed in enumerate(tokens, start=1):
+            self.tokens.append(committed)
+            self.finish_reason = self._finish_after(committed, drafted=count <= len(drafted))
+            if self.finish_reason:
+                break
+        self._last_token = time.perf_counter()
+        self._first_token = self._first_token or self._last_token
+        return tokens[:count]
+
+    def _finish_after(self, token: int, drafted: bool) -> FinishReason | None:
+        """A stop outranks a length that the same token reaches."""
+        stopped = self.text.push(token, drafted)
+        ended = ends(token, self.params, self.limits.eos_ids)
+        full = (
+            self.output_tokens >= self.params.max_tokens
+            or len(self.tokens) >= self.limits.max_model_len
+        )
+        if not stopped and (ended or full):
+            stopped = self.text.finish()
+        if stopped or ended:
+            return FinishReason.STOP
+        return FinishReason.LENGTH if full else None
+
+    def output(self) -> Output:
+        """The finished request's result."""
+        assert self.finish_reason is not None
+        return Output(
+            request_id=self.request.id,
+            text=self.text.text,
+            token_ids=tuple(self.tokens[self.prompt_tokens :]),
+            finish_reason=self.finish_reason,
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            drafter=self.drafter,
+            rule=self.rule.name,
+            counts=self.tally.counts(),
+            timing=Timing(
+                prefill_s=max(0.0, self._first_token - self._started),
+                decode_s=self._last_token - self._first_token,
+            ),
+        )

@@ -1,0 +1,126 @@
+"""The torch executor of a program: plain, on any device, and exact in its bits on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from paceline.errors import ConfigError
+from paceline.kernels import ops, rows
+from paceline.kernels.attention import attend_segment
+from paceline.kernels.batch import Batch, KVTensors, PassOutput
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One run of a program."""
+
+    batch: Batch
+    kv: KVTensors
+    registers: dict[str, Tensor] = field(default_factory=dict)
+    hidden: dict[int, Tensor] = field(default_factory=dict)
+
+
+@torch.inference_mode()
+def run(program: ops.Program, batch: Batch, kv: KVTensors) -> PassOutput:
+    """Run one pass; writes the rows' keys and values to their slots of `kv`.
+
+    On a CPU a row's logits, hidden states, keys and values depend, to the bit, on the tokens of
+    its own path alone.
+
+    Raises:
+        ConfigError: `hidden_layers` names a layer that the program does not have.
+    """
+    layers = range(len(program.attends))
+    for layer in batch.hidden_layers:
+        if layer not in layers:
+            raise ConfigError(f"There is no layer {layer}; the model has 0 .. {layers.stop - 1}.")
+    state = Pass(batch, kv)
+    for op in program.ops:
+        KERNELS[type(op)](op, state)
+    return PassOutput(state.registers[ops.LOGITS].float(), state.hidden)
+
+
+def embed(op: ops.Embed, state: Pass) -> None:
+    """Look up the rows' tokens."""
+    state.registers[op.out] = F.embedding(state.batch.ids, op.table)
+
+
+def rms_norm(op: ops.RMSNorm, state: Pass) -> None:
+    """Normalise each row."""
+    state.registers[op.out] = rows.rms_norm(state.registers[op.source], op.scale, op.eps)
+
+
+def linear(op: ops.Linear, state: Pass) -> None:
+    """Multiply by a weight."""
+    state.registers[op.out] = rows.linear(state.registers[op.source], op.weight, op.bias)
+
+
+def rotation(op: ops.Rotation, state: Pass) -> None:
+    """Turn the rows' positions into cosines and sines."""
+    angles = state.batch.positions[:, None].float() * op.frequencies
+    state.registers[op.out] = rows.cos_sin(angles)
+
+
+def rope(op: ops.Rope, state: Pass) -> None:
+    """Rotate each head by its row's position."""
+    x, table = state.registers[op.source], state.registers[op.rotation]
+    cos, sin = table.unsqueeze(1).chunk(2, dim=-1)  # [T, 1, D / 2]
+    left, right = x.float().view(len(x), -1, table.shape[1]).chunk(2, dim=-1)  # [T, H, D / 2]
+    turned = torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
+    state.registers[op.out] = turned.flatten(1).to(x.dtype)
+
+
+def attend(op: ops.Attend, state: Pass) -> None:
+    """Write keys and values, then attend segment by segment."""
+    query, key, value = (
+        state.registers[name].view(len(state.batch.ids), -1, op.head_size) for name in op.sources
+    )
+    keys, values = state.kv.keys[op.layer], state.kv.values[op.layer]
+    keys[state.batch.slots], values[state.batch.slots] = key, value
+    out = torch.empty_like(query)
+    for segment in state.batch.segments:
+        own = slice(segment.start, segment.start + segment.rows)
+        context = keys[segment.context_slots], values[segment.context_slots]
+        out[own] = attend_segment(query[own], key[own], value[own], context, segment)
+    state.registers[op.out] = out.flatten(1)
+
+
+def silu_mul(op: ops.SiluMul, state: Pass) -> None:
+    """Gate."""
+    state.registers[op.out] = rows.silu(state.registers[op.gate]) * state.registers[op.up]
+
+
+def add(op: ops.Add, state: Pass) -> None:
+    """Add two registers."""
+    state.registers[op.out] = state.registers[op.left] + state.registers[op.right]
+
+
+def layer_end(op: ops.LayerEnd, state: Pass) -> None:
+    """Keep the logit rows' hidden states where they are wanted."""
+    if op.layer in state.batch.hidden_layers:
+        state.hidden[op.layer] = state.registers[op.source][state.batch.logit_rows]
+
+
+def logit_rows(op: ops.LogitRows, state: Pass) -> None:
+    """Take the rows whose logits are wanted."""
+    state.registers[op.out] = state.registers[op.source][state.batch.logit_rows]
+
+
+KERNELS: dict[type, Callable[[Any, Pass], None]] = {
+    ops.Embed: embed,
+    ops.RMSNorm: rms_norm,
+    ops.Linear: linear,
+    ops.Rotation: rotation,
+    ops.Rope: rope,
+    ops.Attend: attend,
+    ops.SiluMul: silu_mul,
+    ops.Add: add,
+    ops.LayerEnd: layer_end,
+    ops.LogitRows: logit_rows,
+}

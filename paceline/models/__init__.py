@@ -1,0 +1,24 @@
+"""Models: files, tokenizers and the decoder.
+
+A name goes through `resolve` to a folder or file, and `load_model` makes it a LoadedModel.
+"""
+
+from paceline.models.load import LoadedModel, load_model
+from paceline.models.pull import pull, resolve
+from paceline.models.spec import ModelSpec
+from paceline.models.template import render_chat
+from paceline.models.tokenizer import TextStream, Tokenizer, check_same_vocabulary
+from paceline.models.weights import Progress
+
+__all__ = [
+    "LoadedModel",
+    "ModelSpec",
+    "Progress",
+    "TextStream",
+    "Tokenizer",
+    "check_same_vocabulary",
+    "load_model",
+    "pull",
+    "render_chat",
+    "resolve",
+]

@@ -1,0 +1,164 @@
+"""A name -> a model ready to run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from paceline.errors import ConfigError, ModelFileError, UnsupportedModelError
+from paceline.kernels.batch import Batch, KVTensors, PassOutput
+from paceline.kernels.ops import Program
+from paceline.kernels.reference import run
+from paceline.models.decoder import build_program
+from paceline.models.families import families
+from paceline.models.family import Family
+from paceline.models.fields import Fields
+from paceline.models.gguf_file import read_gguf
+from paceline.models.hf_config import read_config
+from paceline.models.pull import resolve
+from paceline.models.safetensors_file import read_folder
+from paceline.models.spec import ModelSpec
+from paceline.models.tensor_file import TensorFile
+from paceline.models.tokenizer import Tokenizer
+from paceline.models.weights import Loading, Progress, load_weights
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LoadedModel:
+    """A decoder with its weights and tokenizer. Immutable; keys and values are the caller's."""
+
+    name: str
+    path: Path
+    spec: ModelSpec
+    tokenizer: Tokenizer
+    program: Program
+    dtype: torch.dtype
+    device: str
+    weight_bytes: int
+    """Bytes the weights take in memory."""
+
+    def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
+        """Run one pass; writes the rows' keys and values to their slots of `kv`."""
+        return run(self.program, batch, kv)
+
+    def allocate_kv(self, num_slots: int) -> KVTensors:
+        """Zeroed keys and values for so many tokens."""
+        spec = self.spec
+        shape = (spec.num_layers, num_slots, spec.num_kv_heads, spec.head_size)
+        keys, values = (torch.zeros(shape, dtype=self.dtype, device=self.device) for _ in "kv")
+        return KVTensors(keys, values)
+
+
+def load_model(
+    source: str | Path,
+    *,
+    dtype: str = "auto",
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> LoadedModel:
+    """Load a model by alias, hub id, folder or GGUF file.
+
+    Args:
+        source: what `resolve` takes.
+        dtype: float32, bfloat16, or auto: float32 on a CPU, else bfloat16.
+        device: a torch device.
+        progress: called with (done bytes, total bytes, what).
+
+    Raises:
+        ConfigError: an unknown dtype or device.
+        UnknownNameError, DownloadError: as `resolve` raises them.
+        ModelFileError: a damaged, truncated or hostile file, or tensors that do not fit.
+        UnsupportedModelError: an architecture or number format without an implementation.
+    """
+    number_format = _dtype(dtype, device)
+    path = resolve(str(source), progress=progress)
+    parts = _read_hf(path) if path.is_dir() else _read_gguf(path)
+    spec = _with_special_ids(parts)
+    loading = Loading(
+        family=parts.family,
+        gguf=not path.is_dir(),
+        dtype=number_format,
+        device=device,
+        progress=progress,
+    )
+    weights = load_weights(spec, parts.files, loading)
+    return LoadedModel(
+        name=str(source),
+        path=path,
+        spec=spec,
+        tokenizer=parts.tokenizer,
+        program=build_program(spec, weights),
+        dtype=number_format,
+        device=device,
+        weight_bytes=sum(_size_bytes(tensor) for tensor in weights.values()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What the headers of a model's files say."""
+
+    path: Path
+    family: Family
+    spec: ModelSpec
+    tokenizer: Tokenizer
+    files: list[TensorFile]
+
+
+def _read_hf(folder: Path) -> _Parts:
+    config = read_config(folder)
+    family = _family(config, "model_type")
+    return _Parts(
+        folder,
+        family,
+        family.read_hf(config),
+        Tokenizer.from_hf_folder(folder),
+        read_folder(folder),
+    )
+
+
+def _read_gguf(path: Path) -> _Parts:
+    gguf = read_gguf(path)
+    family = _family(gguf.fields, "general.architecture")
+    keys = dataclasses.replace(gguf.fields, prefix=f"{family.name}.")
+    spec = family.read_gguf(keys, gguf.file.tensors)
+    return _Parts(path, family, spec, Tokenizer.from_gguf(gguf.metadata, path), [gguf.file])
+
+
+def _family(fields: Fields, key: str) -> Family:
+    name = fields.text(key)
+    if name not in families:
+        raise UnsupportedModelError(
+            f"{fields.path}: {key} '{name:.80}' is not supported; known: {', '.join(families)}."
+        )
+    return families[name]
+
+
+def _with_special_ids(parts: _Parts) -> ModelSpec:
+    """The spec with the tokenizer's ids, every one of which has a row in the embedding."""
+    tokenizer, spec = parts.tokenizer, parts.spec
+    if tokenizer.vocab_size > spec.vocab_size:
+        raise ModelFileError(
+            parts.path,
+            "vocab_size",
+            f"{spec.vocab_size} is fewer than the tokenizer's {tokenizer.vocab_size} ids",
+        )
+    return dataclasses.replace(spec, bos_id=tokenizer.bos_id, eos_ids=tokenizer.eos_ids)
+
+
+def _dtype(name: str, device: str) -> torch.dtype:
+    if name == "auto":
+        name = "float32" if torch.device(device).type == "cpu" else "bfloat16"
+    if name not in DTYPES:
+        raise ConfigError(f"dtype must be auto, {' or '.join(DTYPES)}, not '{name}'.")
+    return DTYPES[name]
+
+
+def _size_bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()

@@ -1,0 +1,39 @@
+"""A model and its paged keys and values: runs passes, moves accepted rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from paceline.kernels.batch import PassOutput
+from paceline.models import LoadedModel
+from paceline.runtime.pack import Rows, pack
+
+
+class Runner:
+    """One model with a cache of `num_slots` tokens; target and draft models alike."""
+
+    def __init__(self, model: LoadedModel, num_slots: int) -> None:
+        self.model = model
+        self._kv = model.allocate_kv(num_slots)
+
+    @torch.inference_mode()
+    def forward(self, work: Sequence[Rows], hidden_layers: tuple[int, ...] = ()) -> PassOutput:
+        """Run one pass; logits[N, V] in the order of the rows that want them."""
+        batch = pack(work, self.model.device, hidden_layers)
+        return self.model.forward(batch, self._kv)
+
+    @torch.inference_mode()
+    def move(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy keys and values from slots to slots (int64[moves] each); all reads come first."""
+        for tensor in (self._kv.keys, self._kv.values):
+            tensor[:, targets] = tensor[:, sources]
+
+
+def next_logits(model: LoadedModel, tokens: Sequence[int]) -> Tensor:
+    """logits[V] after `tokens`, computed by a pass of their own."""
+    runner = Runner(model, len(tokens))
+    rows = Rows(tokens=tokens, start=0, slots=torch.arange(len(tokens)))
+    return runner.forward([rows]).logits[0]

@@ -1,0 +1,38 @@
+"""Temperature 0: the target's argmax, whatever was drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paceline.chooser import Chooser, Draw, Law
+from paceline.tree import Draft
+from paceline.verify.laws import as_law
+from paceline.verify.rule import PerDraft, Verdict, follow
+
+
+def best(law: Law) -> int:
+    """The most likely id of law[V], the lowest among equals."""
+    return int(as_law(law).argmax())
+
+
+class Greedy(PerDraft):
+    """The token rule on one-hot laws: accept while the draft equals the target's argmax."""
+
+    name = "greedy"
+    trees = True
+    sampled = False
+    reproducible = True
+    one_hot = True
+
+    def draw(self, chooser: Chooser, law: Law, draw: Draw) -> int:
+        """The drafter's argmax."""
+        del chooser, draw
+        return best(law)
+
+    def verify_one(self, draft: Draft, target_probs: Sequence[Law], chooser: Chooser) -> Verdict:
+        """Follow the argmax of each row."""
+        del chooser
+        return follow(draft, lambda row: best(target_probs[row]))
+
+
+rule = Greedy()

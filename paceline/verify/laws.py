@@ -1,0 +1,77 @@
+"""What all rules are written in: laws as arrays, residuals, the addresses of draws.
+
+Every function works on float64 and on arrays of fractions (dtype object) alike, so the
+specification that is proved is the code that runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from paceline.chooser import Chooser, Draw, Purpose
+from paceline.errors import ConfigError
+from paceline.tree import Draft, PointMass, Trial
+
+Weights = NDArray[Any]
+"""weights[V]: float64 in production, fractions in a proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneHot:
+    """The law of a point mass: q(token) = 1."""
+
+    token: int
+
+    def __getitem__(self, token: int) -> int:
+        return int(token == self.token)
+
+
+def as_law(row: Any) -> Weights:
+    """A row of probabilities as an array[V]; no copy of one that lies in main memory."""
+    return row.numpy(force=True) if isinstance(row, Tensor) else np.asarray(row)
+
+
+def draft_law(draft: Draft, trial: Trial) -> Weights | OneHot:
+    """The law q[V] that a trial's token was drawn from."""
+    if isinstance(trial, PointMass):
+        return OneHot(trial.token)
+    return as_law(draft.draft_probs[trial.law])
+
+
+def excess(p: Weights, q: Weights | OneHot, w: Any = 1) -> Weights:
+    """max(0, w p - q), elementwise[V]."""
+    over: Weights = p * w
+    if isinstance(q, OneHot):
+        over[q.token] = max(over[q.token] - 1, 0)
+        return over
+    over -= q
+    return np.maximum(over, 0, out=over)
+
+
+def residual(p: Weights, q: Weights | OneHot, w: Any = 1) -> Weights:
+    """norm(max(0, w p - q))[V]: what is left of p once q has had its chance.
+
+    Where w p = q it is empty and, in exact arithmetic, never asked for; rounding may, and gets p.
+    """
+    over = excess(p, q, w)
+    mass = over.sum()
+    if mass == 0:
+        return p
+    over /= mass
+    return over
+
+
+def at(chooser: Chooser, draft: Draft, row: int, purpose: Purpose, trial: int = 0) -> Draw:
+    """The address of a draw at a row of the draft's tree."""
+    return Draw(chooser.base + draft.tree.depths[row], row, trial, purpose)
+
+
+def require_chain(rule: str, draft: Draft) -> None:
+    """Raise ConfigError unless the draft is a chain with one trial a row."""
+    if not draft.is_chain:
+        raise ConfigError(f"Rule '{rule}' verifies chains only; use rule 'multi' for a tree.")

@@ -1,0 +1,306 @@
+"""The step's bookkeeping on a model whose text depends on every slot it reads."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from paceline.chooser import Keyed
+from paceline.config import CacheConfig, EngineConfig, SchedulerConfig, SpeculationConfig
+from paceline.drafters import DraftContext, Needs, PerContext, drafters, register
+from paceline.engine import Engine
+from paceline.errors import ConfigError, RequestError, UnknownNameError
+from paceline.sampling import to_probs
+from paceline.tree import NO_DRAFT, Draft, DraftBuilder
+from paceline.types import Output, Request, SamplingParams, Speculation
+from paceline.verify import rules
+from tests.oracle import Oracle
+
+TARGET = Oracle()
+
+
+@register("test_forest")
+@dataclass(frozen=True)
+class Forest(PerContext):
+    """Random trees of point masses, many of them right: the oracle's own argmax among them."""
+
+    k: int = 6
+    needs = Needs(trees=True)
+
+    def draft(self, ctx: DraftContext, budget: int) -> Draft:
+        rng = random.Random(repr(list(ctx.tokens)))
+        builder, paths = DraftBuilder(), [[]]  # type: ignore[var-annotated]
+        for _ in range(rng.randint(0, budget)):
+            parent = rng.randrange(len(paths))
+            logits = TARGET.logits([*ctx.tokens, *paths[parent]])
+            token = int(logits.topk(3).indices[rng.randrange(3)])
+            if builder.point(parent, token) == len(paths):
+                paths.append([*paths[parent], token])
+        return builder.build()
+
+
+@register("test_sampler")
+@dataclass(frozen=True)
+class Sampler(PerContext):
+    """A chain sampled from another oracle's laws."""
+
+    k: int = 3
+
+    def draft(self, ctx: DraftContext, budget: int) -> Draft:
+        builder, tokens = DraftBuilder(), list(ctx.tokens)
+        for depth in range(budget):
+            law = ctx.law(replace(TARGET, salt=1).logits(tokens))
+            row = ctx.draw(builder, depth, depth, law)
+            tokens.append(builder.token(row))
+        return builder.build()
+
+
+@register("test_greedless")
+@dataclass(frozen=True)
+class TooMany(PerContext):
+    """Breaks its budget."""
+
+    k: int = 2
+
+    def draft(self, ctx: DraftContext, budget: int) -> Draft:
+        builder = DraftBuilder()
+        for depth in range(budget + 1):
+            builder.point(depth, 0)
+        return builder.build()
+
+
+def engine(*drafts: str, target: Oracle = TARGET, blocks: int = 64, **scheduler: Any) -> Engine:
+    config = EngineConfig(
+        cache=CacheConfig(num_blocks=blocks, block_tokens=4),
+        scheduler=SchedulerConfig(**{"max_rows": 32, **scheduler}),
+        speculation=SpeculationConfig(drafts=drafts),
+    )
+    return Engine(target, config)  # type: ignore[arg-type]
+
+
+def run(engine: Engine, *requests: Request) -> list[Output]:
+    for request in requests:
+        engine.add(request)
+    while engine.has_work:
+        engine.step()
+    engine.pool.check_idle()
+    return [engine.take(request.id) for request in requests]
+
+
+def request(
+    name: str, prompt: str = "abc", speculation: Speculation | None = None, **params: Any
+) -> Request:
+    return Request(
+        id=name,
+        prompt_ids=tuple(TARGET.tokenizer.encode(prompt)),
+        params=SamplingParams(**{"max_tokens": 20, **params}),
+        speculation=speculation or Speculation(),
+    )
+
+
+def expected(prompt: str, params: SamplingParams, target: Oracle = TARGET) -> list[int]:
+    """Plain decoding by its definition: the rule on an empty draft, token by token."""
+    rule = rules["greedy" if params.temperature == 0 else "coupled"]
+    tokens, output = target.tokenizer.encode(prompt), []
+    while len(output) < params.max_tokens and len(tokens) < target.max_model_len:
+        law = to_probs(target.logits(tokens)[None], [params])
+        chooser = Keyed(params.seed or 0, 0, len(output))
+        token = rule.verify_one(NO_DRAFT, law.numpy(), chooser).token
+        output.append(token)
+        tokens.append(token)
+        if token in target.eos_ids:
+            break
+    return output
+
+
+GREEDY = {"temperature": 0.0}
+SEEDED = {"temperature": 1.3, "seed": 5, "top_p": 0.9}
+
+
+@pytest.mark.parametrize("settings", [GREEDY, SEEDED], ids=["greedy", "coupled"])
+@pytest.mark.parametrize("drafter", ["none", "test_forest", "test_sampler"])
+def test_the_text_is_that_of_plain_decoding(drafter: str, settings: dict[str, Any]) -> None:
+    prompts = ["abc", "abcabcabcabcabcabc", "f", "deadbeef"]
+    ours = run(
+        engine(drafter),
+        *(request(str(i), p, **settings) for i, p in enumerate(prompts)),
+    )
+    for prompt, output in zip(prompts, ours, strict=True):
+        params = SamplingParams(**{"max_tokens": 20, **settings})
+        assert list(output.token_ids) == expected(prompt, params)
+        if drafter != "none":
+            assert output.counts.accepted > 0
+
+
+@pytest.mark.parametrize("drafter", ["none", "test_forest", "test_sampler"])
+@pytest.mark.parametrize(("blocks", "max_rows"), [(16, 32), (17, 20), (64, 5), (64, 1)])
+def test_chunks_and_preemption_change_no_text(drafter: str, blocks: int, max_rows: int) -> None:
+    prompts = ["abcdefabcdefabcdefabcdef", "fedcba", "aaaaaaaaaaaaa", "b"]
+    preempted, rows = list[int](), list[int]()
+    tight = engine(drafter, blocks=blocks, max_rows=max_rows, max_num_requests=3)
+    tight.listeners.append(lambda stats: preempted.append(stats.preempted))
+    tight.listeners.append(lambda stats: rows.append(stats.prefill_rows + stats.verify_rows))
+    for settings in (GREEDY, SEEDED):
+        requests = [request(str(i), p, max_tokens=30, **settings) for i, p in enumerate(prompts)]
+        for prompt, output in zip(prompts, run(tight, *requests), strict=True):
+            params = SamplingParams(**{"max_tokens": 30, **settings})
+            assert list(output.token_ids) == expected(prompt, params)
+    assert max(rows) <= max_rows
+    assert (sum(preempted) > 0) == (blocks < 64)
+
+
+def test_a_prefix_is_computed_once_with_and_without_a_drafter() -> None:
+    hits = {}
+    for drafter in ("none", "test_forest", "test_sampler"):
+        engine_ = engine(drafter)
+        long = "abcdefabcdefabc"
+        first, second = (run(engine_, request(name, long, **GREEDY))[0] for name in ("one", "two"))
+        (third,) = run(engine_, request("three", long + "ffff", **GREEDY))
+        text = TARGET.tokenizer.decode(first.token_ids)
+        (fourth,) = run(engine_, request("four", long + text + "a", **GREEDY))
+        assert first.token_ids == second.token_ids
+        hits[drafter] = [o.cached_tokens for o in (first, second, third, fourth)]
+    assert hits["none"] == [0, 12, 12, 32]
+    assert hits["test_forest"] == hits["test_sampler"] == hits["none"]
+
+
+def test_the_context_ends_a_request_at_its_last_token() -> None:
+    small = replace(TARGET, max_model_len=12)
+    for drafter in ("none", "test_forest", "test_sampler"):
+        sent = request("r", "abcdef", max_tokens=99, **GREEDY)
+        (output,) = run(engine(drafter, target=small), sent)
+        assert len(output.token_ids) == 6
+        assert output.finish_reason == "length"
+        params = SamplingParams(temperature=0, max_tokens=99)
+        assert list(output.token_ids) == expected("abcdef", params, small)
+
+
+@pytest.mark.parametrize("drafter", ["none", "test_forest", "test_sampler"])
+def test_a_stop_inside_a_block_cuts_ids_text_and_counts_at_one_token(drafter: str) -> None:
+    """C:eos_mid_block, C:stop_beats_cap, C:stop_string_trims_all."""
+    full = expected("abc", SamplingParams(temperature=0, max_tokens=20))
+    letters = TARGET.tokenizer.decode(full)
+    for end in range(1, 12):
+        stop = full[end]
+        first, pair = full.index(stop), letters[end - 1 : end + 1]
+        cases: list[tuple[Oracle, dict[str, Any], str]] = [
+            (replace(TARGET, eos_ids=frozenset({stop})), {}, letters[: first + 1]),
+            (TARGET, {"stop_token_ids": (stop,)}, letters[: first + 1]),
+            (TARGET, {"stop": (letters[end],)}, letters[:first]),
+            (TARGET, {"stop": (pair,)}, letters[: letters.index(pair)]),
+        ]
+        for target, settings, text in cases:
+            (output,) = run(engine(drafter, target=target), request("r", **GREEDY, **settings))
+            assert output.finish_reason == "stop"
+            assert output.text == text
+            assert len(output.token_ids) == len(text) + len(settings.get("stop", ("",))[0])
+            assert output.counts.committed == len(output.token_ids) - 1
+
+
+@pytest.mark.parametrize("drafter", ["none", "test_forest", "test_sampler"])
+def test_a_stop_at_the_cap_is_a_stop_and_one_beyond_it_is_not(drafter: str) -> None:
+    """C:stop_beats_cap."""
+    full = expected("abc", SamplingParams(temperature=0, max_tokens=20))
+    stop = next(token for token in full if token != full[0])
+    at = full.index(stop)
+    for max_tokens, reason in ((at + 1, "stop"), (at, "length")):
+        settings = {**GREEDY, "stop_token_ids": (stop,), "max_tokens": max_tokens}
+        (output,) = run(engine(drafter), request("r", **settings))
+        assert output.finish_reason == reason
+        assert list(output.token_ids) == full[:max_tokens]
+
+
+def test_counters_count_the_prefix_that_was_accepted() -> None:
+    engine_ = engine("test_sampler")
+    (output,) = run(engine_, request("r", temperature=1.0, seed=3, max_tokens=40))
+    counts = output.counts
+    assert counts.committed == len(output.token_ids) - 1
+    assert counts.accepted == sum(counts.survived)
+    assert all(s <= r for s, r in zip(counts.survived, counts.reached, strict=True))
+    assert all(a >= b for a, b in zip(counts.survived, counts.reached[1:], strict=False))
+    assert 0 < counts.acceptance_rate <= 1
+    assert counts.mean_committed_per_pass == counts.committed / counts.passes
+
+
+def test_an_aborted_request_leaves_at_once() -> None:
+    engine_ = engine("test_forest")
+    engine_.add(request("stays", **GREEDY))
+    engine_.add(request("goes", "abcdefgh"[:6], **GREEDY))
+    engine_.add(request("never_ran", **GREEDY))
+    engine_.step()
+    engine_.step()
+    assert engine_.abort("goes").finish_reason == "abort"
+    assert engine_.abort("never_ran").finish_reason == "abort"
+    while engine_.has_work:
+        engine_.step()
+    params = SamplingParams(temperature=0, max_tokens=20)
+    assert list(engine_.take("stays").token_ids) == expected("abc", params)
+    engine_.pool.check_idle()
+    with pytest.raises(UnknownNameError, match="'goes'"):
+        engine_.abort("goes")
+
+
+def test_a_drafter_that_breaks_its_budget_ends_the_step_and_leaves_the_pool_idle() -> None:
+    engine_ = engine("test_greedless")
+    engine_.add(request("r", **GREEDY))
+    engine_.step()
+    with pytest.raises(ConfigError, match="'test_greedless' proposed 3 tokens on a budget of 2"):
+        engine_.step()
+    assert not engine_.has_work
+    engine_.pool.check_idle()
+
+
+def test_no_growth_over_a_thousand_passes_without_drafts() -> None:
+    """C:no_growth_when_off: what is kept per request is gone with it."""
+    engine_ = engine("test_forest", target=replace(TARGET, max_model_len=48))
+    for name in range(25):
+        run(engine_, request(str(name), max_tokens=40, speculation=Speculation(k=0), **GREEDY))
+    assert engine_._sequences == {}
+    assert len(engine_.pool._by_digest) <= engine_.pool.num_blocks
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"prompt": ""}, "prompt is empty"),
+        ({"prompt": "a" * 64}, "prompt has 64 tokens.*context holds 64.*63 or fewer"),
+        ({"prompt": "z"}, "prompt id is not in 0 .. 5"),
+        ({"speculation": Speculation(drafter="nope")}, "Unknown loaded drafter 'nope'"),
+        ({"speculation": Speculation(rule="nope")}, "Unknown rule 'nope'"),
+        ({"speculation": Speculation(rule="greedy")}, "'greedy' is exact at temperature 0 only"),
+        ({"speculation": Speculation(rule="block")}, "'block' verifies chains"),
+    ],
+)
+def test_a_request_that_cannot_run_is_refused(bad: dict[str, Any], message: str) -> None:
+    engine_ = engine("test_forest")
+    with pytest.raises((RequestError, ConfigError), match=message):
+        engine_.add(request("r", **bad))
+    assert not engine_.has_work
+
+
+def test_two_requests_of_one_id_are_refused() -> None:
+    engine_ = engine()
+    engine_.add(request("r"))
+    with pytest.raises(RequestError, match="'r' is running already"):
+        engine_.add(request("r"))
+
+
+def test_unseeded_requests_are_independent() -> None:
+    """C:unseeded_independent: 20 tokens of 6 letters do not repeat by chance."""
+    engine_ = engine("test_sampler")
+    outputs = run(engine_, *(request(str(i), temperature=2.0) for i in range(6)))
+    assert len({o.token_ids for o in outputs}) == 6
+
+
+def test_the_pool_must_hold_one_context() -> None:
+    with pytest.raises(ConfigError, match="holds 60 tokens, fewer than one context of 64"):
+        engine(blocks=15)
+    with pytest.raises(ConfigError, match="max_model_len must be 1 to 64"):
+        engine(max_model_len=65)
+
+
+def test_the_registry_of_drafters_knows_the_tests_own() -> None:
+    assert {"test_forest", "test_sampler", "test_greedless"} <= set(drafters)

@@ -1,0 +1,133 @@
+"""Whole tiny decoders: a row's logits are a function of its own path, to the bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.tiny_models import SPECS, Bench, Rows, random_tokens
+
+LENGTH = 41
+
+
+@pytest.fixture(params=SPECS, ids=str)
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(SPECS[request.param], num_slots=4096)
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def chunked(bench: Bench, tokens: list[int], size: int) -> Tensor:
+    """logits[len(tokens), V] of a text read so many tokens at a time."""
+    slots = bench.slots(len(tokens))
+    found = [
+        bench.forward(Rows(tokens[start : start + size], start, slots)).logits
+        for start in range(0, len(tokens), size)
+    ]
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 15, 16, 17, 40])
+def test_prefill_chunks_and_decoding(bench: Bench, size: int) -> None:
+    tokens = random_tokens(bench.spec, LENGTH)
+    assert torch.equal(chunked(bench, tokens, size), bench.alone(tokens))
+
+
+def test_every_number_of_rows() -> None:
+    bench = Bench(SPECS["qkv biases"], num_slots=2048)
+    tokens = random_tokens(bench.spec, 40)
+    whole = bench.alone(tokens)
+    for count in range(1, 40):
+        assert torch.equal(bench.alone(tokens[:count]), whole[:count]), count
+
+
+def test_requests_in_any_order_beside_any_others(bench: Bench) -> None:
+    texts = [random_tokens(bench.spec, n, seed=n) for n in (1, 4, 9, 19, 30)]
+    expected = [bench.alone(text) for text in texts]
+    shuffler = random.Random(3)
+    for _ in range(6):
+        order = shuffler.sample(range(len(texts)), shuffler.randint(1, len(texts)))
+        work = [Rows(texts[i], 0, bench.slots(len(texts[i]))) for i in order]
+        logits = bench.forward(*work).logits.split([len(texts[i]) for i in order])
+        for i, found in zip(order, logits, strict=True):
+            assert torch.equal(found, expected[i])
+
+
+def test_a_decoding_request_beside_a_prefilling_one(bench: Bench) -> None:
+    tokens, other = random_tokens(bench.spec, 20), random_tokens(bench.spec, 23, seed=1)
+    expected = bench.alone(tokens)[-1]
+    slots = bench.slots(20)
+    bench.forward(Rows(tokens[:19], 0, slots))
+    work = [Rows(other, 0, bench.slots(23)), Rows(tokens[19:], 19, slots)]
+    assert torch.equal(bench.forward(*work).logits[-1], expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tree_beside_each_of_its_paths_alone(bench: Bench, seed: int) -> None:
+    context = random_tokens(bench.spec, 13, seed=seed)
+    shuffler = random.Random(seed)
+    parents = (-1, *(shuffler.randint(0, row) for row in range(11)))
+    nodes = random_tokens(bench.spec, len(parents), seed=seed + 100)
+    slots = bench.slots(len(context) + len(nodes))
+    bench.forward(Rows(context, 0, slots))
+    verified = bench.forward(Rows(nodes, len(context), slots, parents)).logits
+    for row in range(len(nodes)):
+        path, at = [nodes[row]], row
+        while (at := parents[at]) >= 0:
+            path.append(nodes[at])
+        alone = bench.alone([*context, *reversed(path)])
+        assert torch.equal(verified[row], alone[-1]), row
+
+
+def test_a_tree_of_a_prompt_and_drafts_in_one_segment(bench: Bench) -> None:
+    tokens = random_tokens(bench.spec, 9)
+    parents = (-1, 0, 1, 2, 3, 3, 4, 5, 5)
+    verified = bench.forward(Rows(tokens, 0, bench.slots(9), parents)).logits
+    alone = bench.alone([*tokens[:4], tokens[5], tokens[8]])
+    assert torch.equal(verified[[0, 1, 2, 3, 5, 8]], alone)
+
+
+def test_the_number_of_threads(bench: Bench) -> None:
+    tokens = random_tokens(bench.spec, LENGTH)
+    found = []
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        found.append(bench.alone(tokens))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_keys_and_values_too(bench: Bench) -> None:
+    tokens = random_tokens(bench.spec, 21)
+    whole, pieces = bench.slots(21), bench.slots(21)
+    bench.forward(Rows(tokens, 0, whole))
+    for start in range(0, 21, 4):
+        bench.forward(Rows(tokens[start : start + 4], start, pieces))
+    for tensor in (bench.kv.keys, bench.kv.values):
+        assert torch.equal(tensor[:, whole], tensor[:, pieces])
+
+
+def test_hidden_states_of_the_layers_asked_for(bench: Bench) -> None:
+    tokens, last = random_tokens(bench.spec, 20), bench.spec.num_layers - 1
+    slots = bench.slots(20)
+    whole = bench.forward(Rows(tokens, 0, slots), hidden_layers=(0, last)).hidden
+    assert set(whole) == {0, last}
+    assert whole[0].shape == (20, bench.spec.hidden_size)
+    bench.forward(Rows(tokens[:18], 0, slots))
+    tail = bench.forward(Rows(tokens[18:], 18, slots), hidden_layers=(last,)).hidden
+    assert set(tail) == {last}
+    assert torch.equal(tail[last], whole[last][18:])
+    normed = torch.nn.functional.rms_norm(
+        tail[last], (bench.spec.hidden_size,), bench.program.ops[-2].scale, bench.spec.norm_eps
+    )
+    logits = bench.forward(Rows(tokens[18:], 18, slots)).logits
+    torch.testing.assert_close(normed @ bench.program.ops[-1].weight.T, logits)
