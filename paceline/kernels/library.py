@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -51,6 +51,65 @@ class LinearArgs(Structure):
     )
 
 
+class OpStruct(Structure):
+    """pl_op of csrc/paceline_native.h."""
+
+    _fields_ = (
+        ("kind", c_int32),
+        ("out", c_int32),
+        ("sources", c_int32 * 3),
+        ("per_logit_row", c_int32),
+        ("layer", c_int32),
+        ("heads", c_int32),
+        ("kv_heads", c_int32),
+        ("head_size", c_int32),
+        ("eps", c_float),
+        ("reserved", c_int32),
+        ("vector", c_void_p),
+        ("weight", c_void_p),
+    )
+
+
+class RegisterStruct(Structure):
+    """pl_register of csrc/paceline_native.h."""
+
+    _fields_ = (("data", c_void_p), ("width", c_int64))
+
+
+class SegmentStruct(Structure):
+    """pl_segment of csrc/paceline_native.h."""
+
+    _fields_ = (
+        ("start", c_int32),
+        ("rows", c_int32),
+        ("context_slots", c_void_p),
+        ("context", c_int64),
+        ("parents", c_void_p),
+    )
+
+
+class PassStruct(Structure):
+    """pl_pass of csrc/paceline_native.h."""
+
+    _fields_ = (
+        ("ids", c_void_p),
+        ("positions", c_void_p),
+        ("slots", c_void_p),
+        ("logit_rows", c_void_p),
+        ("rows", c_int32),
+        ("logit_row_count", c_int32),
+        ("segments", c_void_p),
+        ("segment_count", c_int32),
+        ("kv_type", c_int32),
+        ("keys", c_void_p),
+        ("values", c_void_p),
+        ("slot_count", c_int64),
+        ("hidden", c_void_p),
+        ("scratch", c_void_p),
+        ("scratch_bytes", c_int64),
+    )
+
+
 _SIGNATURES = {
     "pl_abi": (c_int32, ()),
     "pl_has_path": (c_int32, (c_int32,)),
@@ -64,6 +123,10 @@ _SIGNATURES = {
     "pl_rows": (c_int32, (POINTER(Weight), c_void_p, c_int32, c_void_p)),
     "pl_scratch_bytes": (c_int64, (c_int32, c_int32)),
     "pl_linear": (c_int32, (POINTER(Weight), POINTER(LinearArgs))),
+    "pl_run": (
+        c_int32,
+        (POINTER(OpStruct), c_int32, POINTER(RegisterStruct), POINTER(PassStruct)),
+    ),
 }
 
 

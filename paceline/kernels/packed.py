@@ -43,14 +43,14 @@ class PackedWeight:
 
     def __post_init__(self) -> None:
         """Refuse what the kernels would read past; raises ValueError."""
-        _check_bytes(self.data, packed_bytes(*self.shape), "a packed weight")
+        _check_bytes(self.data, packed_bytes(self.format, *self.shape), "a packed weight")
         if self.data.data_ptr() % _ALIGNMENT:
             raise ValueError("A packed weight must be 64-byte aligned; make it with pack().")
 
     @property
-    def shape(self) -> tuple[str, int, int]:
-        """Format, outputs and inputs."""
-        return self.format, self.out_features, self.in_features
+    def shape(self) -> tuple[int, int]:
+        """(O, I), as a tensor's."""
+        return self.out_features, self.in_features
 
     def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x[T, I] float32, bias[O] float32 -> x · weightᵀ + bias, [T, O] float32.
@@ -74,7 +74,7 @@ class PackedWeight:
             scratch_bytes=len(scratch),
         )
         if len(x):
-            _succeed(library().pl_linear(self._struct(), ctypes.byref(arguments)))
+            _succeed(library().pl_linear(ctypes.byref(self.struct()), ctypes.byref(arguments)))
         return out
 
     def rows(self, ids: Tensor) -> Tensor:
@@ -89,20 +89,18 @@ class PackedWeight:
             raise ValueError(f"A row id lies outside 0 .. {self.out_features - 1}.")
         rows = torch.empty(len(ids), self.in_features)
         if len(ids):
-            _succeed(
-                library().pl_rows(self._struct(), ids.data_ptr(), len(ids), rows.data_ptr())
-            )
+            struct = ctypes.byref(self.struct())
+            _succeed(library().pl_rows(struct, ids.data_ptr(), len(ids), rows.data_ptr()))
         return rows
 
-    def _struct(self) -> ctypes.c_void_p:
-        return ctypes.byref(  # type: ignore[return-value]
-            Weight(
-                format=FORMATS[self.format],
-                out_features=self.out_features,
-                in_features=self.in_features,
-                data=self.data.data_ptr(),
-                bytes=len(self.data),
-            )
+    def struct(self) -> Weight:
+        """The weight in the library's terms; `data` must outlive it."""
+        return Weight(
+            format=FORMATS[self.format],
+            out_features=self.out_features,
+            in_features=self.in_features,
+            data=self.data.data_ptr(),
+            bytes=len(self.data),
         )
 
 

@@ -25,16 +25,18 @@ struct AttendTask {
 
 constexpr int kQueries = 64;   // query vectors of a task, where one row has no more heads
 
+inline int padded_size(int head_size) { return (head_size + 15) / 16 * 16; }
+
 // A thread's own memory for the largest task of a pass.
 struct AttendScratch {
   float* scores;          // [queries][scores_stride]: the path's scores, then those of own rows
   int64_t scores_stride;
   int own_column;
-  float* sums;            // [queries][D]
+  float* sums;            // [queries][padded D]
   float* inverse_sums;    // [queries]
-  float* own_values;      // [rows][D]
-  float* tile;            // [16][D] or [D][16]
-  float* vector;          // [D]
+  float* own_values;      // [rows][padded D]
+  float* tile;            // [16][padded D] or [padded D][16]
+  float* vector;          // [padded D]
   float* path;            // [rows]
   int32_t* path_rows;     // [rows]
 };

@@ -24,7 +24,7 @@ struct Attention {
 
   int queries() const { return (task.last - task.first) * task.heads; }
   const float* query(int q) const {
-    return task.query + (task.first + q / task.heads) * task.query_stride +
+    return task.query + int64_t(task.first + q / task.heads) * task.query_stride +
            q % task.heads * task.head_size;
   }
   float* out(int q) const {
@@ -34,15 +34,23 @@ struct Attention {
   float* scores(int q) const { return scratch.scores + q * scratch.scores_stride; }
   int keys_of(int row) const { return task.context + task.depths[row] + 1; }
 
+  // Vectors in scratch are padded with zeros to whole lanes of any path.
+  int padded() const { return pl::padded_size(task.head_size); }
+
   static PL_INLINE F32 widen(int type, const uint8_t* p) {
     return type == PL_F32 ? V::load((const float*)p) : type == PL_F16 ? V::halves(p) : V::brains(p);
   }
 
   // One slot's vector as floats.
   void read(const uint8_t* base, int64_t slot, float* to) const {
-    const int size = pl::float_bytes(task.kv_type);
+    const int size = pl::float_bytes(task.kv_type), whole = task.head_size / V::N * V::N;
     const uint8_t* from = base + (slot * task.slot_stride + task.kv_offset) * size;
-    for (int d = 0; d < task.head_size; d += V::N) V::store(to + d, widen(task.kv_type, from + d * size));
+    for (int d = 0; d < whole; d += V::N) V::store(to + d, widen(task.kv_type, from + d * size));
+    if (whole == padded()) return;
+    memset(to + whole, 0, sizeof(float) * (padded() - whole));
+    uint8_t rest[V::N * 4] = {};
+    memcpy(rest, from + whole * size, (task.head_size - whole) * size);
+    if (whole < task.head_size) V::store(to + whole, widen(task.kv_type, rest));
   }
 
   // tile[D][16] = the keys of `count` slots side by side.
@@ -79,6 +87,7 @@ struct Attention {
       read_keys(slots + j, count - j, scratch.tile);
       int q = 0;
       for (; q + 4 <= queries(); q += 4) score_tile<4>(scratch.tile, q, column + j);
+      for (; q + 2 <= queries(); q += 2) score_tile<2>(scratch.tile, q, column + j);
       for (; q < queries(); ++q) score_tile<1>(scratch.tile, q, column + j);
     }
   }
@@ -108,7 +117,7 @@ struct Attention {
   // sums[Q][D] += weights[Q][count] . values[count][D]
   template <int Q>
   void mix_tile(const float* values, int count, int q, int column) const {
-    const int size = task.head_size;
+    const int size = padded();
     for (int d = 0; d < size; d += V::N) {
       F32 sums[Q];
       for (int i = 0; i < Q; ++i) sums[i] = V::load(scratch.sums + (q + i) * size + d);
@@ -125,31 +134,36 @@ struct Attention {
   void mix(const float* values, int count, int first, int last, int column) const {
     int q = first;
     for (; q + 4 <= last; q += 4) mix_tile<4>(values, count, q, column);
+    for (; q + 2 <= last; q += 2) mix_tile<2>(values, count, q, column);
     for (; q < last; ++q) mix_tile<1>(values, count, q, column);
   }
 
   void mix_context() const {
-    memset(scratch.sums, 0, sizeof(float) * queries() * task.head_size);
+    memset(scratch.sums, 0, sizeof(float) * queries() * padded());
     for (int j = 0; j < task.context; j += kTile) {
       const int count = task.context - j < kTile ? task.context - j : kTile;
       for (int k = 0; k < count; ++k) {
-        read(task.values, task.context_slots[j + k], scratch.tile + k * task.head_size);
+        read(task.values, task.context_slots[j + k], scratch.tile + k * padded());
       }
       mix(scratch.tile, count, 0, queries(), j);
     }
   }
 
-  // The rows' own paths, key by key.
+  // The rows' own paths, by runs of rows that follow one another.
   void mix_paths() const {
     for (int r = 0; r < task.last; ++r) {
-      read(task.values, task.own_slots[r], scratch.own_values + r * task.head_size);
+      read(task.values, task.own_slots[r], scratch.own_values + int64_t(r) * padded());
     }
     for (int row = task.first; row < task.last; ++row) {
       const int q = (row - task.first) * task.heads;
       for (int r = row; r >= 0; r = task.parents[r]) scratch.path_rows[task.depths[r]] = r;
-      for (int depth = 0; depth <= task.depths[row]; ++depth) {
-        const float* value = scratch.own_values + scratch.path_rows[depth] * task.head_size;
-        mix(value, 1, q, q + task.heads, task.context + depth);
+      for (int depth = 0, run; depth <= task.depths[row]; depth += run) {
+        const int r = scratch.path_rows[depth];
+        for (run = 1; depth + run <= task.depths[row]; ++run) {
+          if (scratch.path_rows[depth + run] != r + run) break;
+        }
+        const float* values = scratch.own_values + int64_t(r) * padded();
+        mix(values, run, q, q + task.heads, task.context + depth);
       }
     }
   }
@@ -163,7 +177,8 @@ struct Attention {
     for (int q = 0; q < queries(); ++q) {
       const F32 inverse = V::all(scratch.inverse_sums[q]);
       for (int d = 0; d < task.head_size; d += V::N) {
-        V::store(out(q) + d, V::mul(V::load(scratch.sums + q * task.head_size + d), inverse));
+        const F32 mixed = V::mul(V::load(scratch.sums + q * padded() + d), inverse);
+        Rows<V>::store_part(out(q) + d, mixed, task.head_size - d);
       }
     }
   }

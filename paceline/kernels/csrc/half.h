@@ -33,6 +33,27 @@ static inline float float_of_half(uint16_t half) {
   return float_of_bits(sign | (rest + 0x1c000) << 13);
 }
 
+// Rounded to nearest even.
+static inline uint16_t bf16_of_float(float value) {
+  const uint32_t bits = bits_of_float(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return uint16_t(bits >> 16 | 0x40);
+  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// Rounded to nearest even.
+static inline uint16_t half_of_float(float value) {
+  const uint32_t bits = bits_of_float(value);
+  const uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+  if (rest > 0x7f800000) return uint16_t(sign | 0x7e00);
+  if (rest >= 0x47800000) return uint16_t(sign | 0x7c00);   // from 65536 on
+  if (rest < 0x38800000) {   // subnormal: adding 1/2 leaves multiples of 2^-24
+    const float rounded = float_of_bits(rest) + 0.5f;
+    return uint16_t(sign | (bits_of_float(rounded) - bits_of_float(0.5f)));
+  }
+  const uint32_t even = rest >> 13 & 1;
+  return uint16_t(sign | (rest - 0x38000000 + 0xfff + even) >> 13);
+}
+
 static inline uint16_t load_u16(const uint8_t* p) {
   uint16_t value;
   memcpy(&value, p, 2);

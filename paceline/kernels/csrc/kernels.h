@@ -1,6 +1,7 @@
 // What one instruction-set path offers.
 #pragma once
 
+#include "attend.h"
 #include "layout.h"
 
 namespace pl {
@@ -25,6 +26,12 @@ struct Kernels {
   void (*quantise)(const float* x, int in_features, int row, int rows, Activations* quantised);
   // Computes the outputs of blocks first .. last - 1.
   void (*linear)(const Sweep& sweep, int first, int last);
+  // On one row each; see rows.h. `rope` turns one head of 2 * half numbers.
+  void (*rms_norm)(const float* x, const float* scale, float eps, int width, float* out);
+  void (*silu_mul)(const float* gate, const float* up, int width, float* out);
+  void (*add)(const float* left, const float* right, int width, float* out);
+  void (*rope)(const float* x, const float* cos, const float* sin, int half, float* out);
+  void (*attend)(const AttendTask& task, const AttendScratch& scratch);
 };
 
 extern const Kernels kPortable;

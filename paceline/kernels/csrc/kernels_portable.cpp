@@ -1,4 +1,4 @@
 #include "lanes_portable.h"
 #include "sweep.h"
 
-const pl::Kernels pl::kPortable{quantise, linear<PortableLanes>};
+const pl::Kernels pl::kPortable = kernels_of<PortableLanes>();

@@ -22,7 +22,7 @@ constexpr int kGroup = 32;     // inputs of a group
 constexpr int kGroups = kSuper / kGroup;
 
 enum class Scales {
-  affine_super,   // 6-bit scale and minimum a group: scale[8][16], minimum[4][16][2], d[16], dmin[16]
+  affine_super,   // 6 bits a group each: scale[8][16], minimum[4][16][2], then d[16], dmin[16]
   signed_super,   // int8 scale per 16 inputs, codes minus 32: scale[16][16], d[16]
   plain_group,    // fp16 d a group, codes minus 2^(bits-1): d[groups][16]
   affine_group,   // fp16 d and m a group: d[groups][16], m[groups][16]

@@ -1,46 +1,71 @@
 // The ABI's weights and linear layers.
-#include "kernels.h"
 #include "pack.h"
 #include "pool.h"
+#include "program.h"
 
-using namespace pl;
+namespace pl {
 
-namespace {
-
-bool valid(const pl_weight* weight) {
+bool is_packed(const pl_weight* weight) {
   if (!weight || !weight->data) return false;
   const int64_t bytes = packed_bytes(weight->format, weight->out_features, weight->in_features);
   return bytes > 0 && weight->bytes >= bytes && uintptr_t(weight->data) % 64 == 0;
 }
 
-int blocks_of(int out_features) { return (out_features + kOutputs - 1) / kOutputs; }
-
-// Pieces of work for n blocks: enough to even out threads of unequal speed.
 int pieces(int n) {
   const int wanted = threads() == 1 ? 1 : threads() * 8;
   return wanted < n ? wanted : n;
 }
 
-void quantise_rows(const pl_linear_args& args, int in_features, int first, int rows,
-                   Activations* quantised) {
-  const auto quantise = kernels().quantise;
+void quantise_rows(const float* x, int64_t stride, int in_features, int rows,
+                   Activations* quantised, const Kernels& kernels) {
   const int tasks = rows < 8 ? 1 : pieces(rows);
   parallel_for(tasks, [&](int task) {
     for (int row = rows * task / tasks; row < rows * (task + 1) / tasks; ++row) {
-      quantise(args.x + (first + row) * args.x_stride, in_features, row, rows, quantised);
+      kernels.quantise(x + row * stride, in_features, row, rows, quantised);
     }
   });
 }
 
-void sweep_blocks(const Sweep& sweep) {
-  const auto linear = kernels().linear;
-  const int blocks = blocks_of(sweep.weight->out_features), tasks = pieces(blocks);
+void sweep_blocks(const Sweep* sweeps, int count, const Kernels& kernels) {
+  int64_t blocks = 0;
+  for (int i = 0; i < count; ++i) blocks += blocks_of(sweeps[i].weight->out_features);
+  const int tasks = pieces(int(blocks));
   parallel_for(tasks, [&](int task) {
-    linear(sweep, int(int64_t(blocks) * task / tasks), int(int64_t(blocks) * (task + 1) / tasks));
+    int64_t first = blocks * task / tasks, last = blocks * (task + 1) / tasks;
+    for (int i = 0; i < count && last > 0; ++i) {
+      const int own = blocks_of(sweeps[i].weight->out_features);
+      const int to = last < own ? int(last) : own;
+      if (first < to) kernels.linear(sweeps[i], first < 0 ? 0 : int(first), to);
+      first -= own;
+      last -= own;
+    }
   });
 }
 
-}  // namespace
+void run_linears(const pl_op* ops, int count, Run& run) {
+  const pl_register& source = run.source(ops[0], 0);
+  Activations* quantised = static_cast<Activations*>(run.pass.scratch);
+  bool needs_codes = false;
+  for (int i = 0; i < count; ++i) needs_codes |= !float_bytes(ops[i].weight->format);
+  for (int first = 0; first < run.rows(ops[0]); first += kSweep) {
+    const int left = run.rows(ops[0]) - first, rows = left < kSweep ? left : kSweep;
+    const float* x = source.data + first * source.width;
+    if (needs_codes) {
+      quantise_rows(x, source.width, int(source.width), rows, quantised, run.kernels);
+    }
+    Sweep sweeps[kTogether];
+    for (int i = 0; i < count; ++i) {
+      const pl_register& out = run.out(ops[i]);
+      sweeps[i] = {ops[i].weight, quantised, x, source.width, out.data + first * out.width,
+                   out.width, ops[i].vector, rows};
+    }
+    sweep_blocks(sweeps, count, run.kernels);
+  }
+}
+
+}  // namespace pl
+
+using namespace pl;
 
 extern "C" {
 
@@ -80,7 +105,7 @@ int32_t pl_pack(int32_t format, int32_t out_features, int32_t in_features, const
 }
 
 int32_t pl_rows(const pl_weight* weight, const int64_t* ids, int32_t n, float* rows) {
-  if (!valid(weight) || !ids || !rows || n < 0) return PL_BAD_ARGUMENT;
+  if (!is_packed(weight) || !ids || !rows || n < 0) return PL_BAD_ARGUMENT;
   for (int i = 0; i < n; ++i) {
     if (ids[i] < 0 || ids[i] >= weight->out_features) return PL_BAD_ARGUMENT;
     unpack_row(*weight, ids[i], rows + int64_t(i) * weight->in_features);
@@ -94,7 +119,7 @@ int64_t pl_scratch_bytes(int32_t in_features, int32_t rows) {
 }
 
 int32_t pl_linear(const pl_weight* weight, const pl_linear_args* args) {
-  if (!valid(weight) || !args || !args->x || !args->y || args->rows < 0) return PL_BAD_ARGUMENT;
+  if (!is_packed(weight) || !args || !args->x || !args->y || args->rows < 0) return PL_BAD_ARGUMENT;
   const bool quantised = !float_bytes(weight->format);
   if (quantised && (!args->scratch || uintptr_t(args->scratch) % alignof(Activations))) {
     return PL_BAD_ARGUMENT;
@@ -105,9 +130,13 @@ int32_t pl_linear(const pl_weight* weight, const pl_linear_args* args) {
   Activations* scratch = static_cast<Activations*>(args->scratch);
   for (int first = 0; first < args->rows; first += kSweep) {
     const int left = args->rows - first, rows = left < kSweep ? left : kSweep;
-    if (quantised) quantise_rows(*args, weight->in_features, first, rows, scratch);
-    sweep_blocks(Sweep{weight, scratch, args->x + first * args->x_stride, args->x_stride,
-                       args->y + first * args->y_stride, args->y_stride, args->bias, rows});
+    const float* x = args->x + first * args->x_stride;
+    if (quantised) {
+      quantise_rows(x, args->x_stride, weight->in_features, rows, scratch, kernels());
+    }
+    const Sweep sweep{weight, scratch, x, args->x_stride, args->y + first * args->y_stride,
+                      args->y_stride, args->bias, rows};
+    sweep_blocks(&sweep, 1, kernels());
   }
   return PL_OK;
 }

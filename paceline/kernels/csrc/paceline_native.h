@@ -12,7 +12,10 @@
 extern "C" {
 #endif
 
-enum pl_status { PL_OK = 0, PL_BAD_ARGUMENT = 1, PL_BAD_SHAPE = 2, PL_SHORT_BUFFER = 3, PL_NO_PATH = 4 };
+enum pl_status {
+  PL_OK = 0, PL_BAD_ARGUMENT = 1, PL_BAD_SHAPE = 2, PL_SHORT_BUFFER = 3, PL_NO_PATH = 4,
+  PL_NO_MEMORY = 5
+};
 
 // Instruction-set paths, slowest first. All give the same bits.
 enum pl_path { PL_PORTABLE = 0, PL_AVX2 = 1, PL_AVXVNNI = 2, PL_AVX512 = 3, PL_PATHS = 4 };
@@ -66,6 +69,51 @@ typedef struct {
   int64_t scratch_bytes;
 } pl_linear_args;
 int32_t pl_linear(const pl_weight* weight, const pl_linear_args* args);
+
+// A model's pass, kernels/ops.py in C. Registers hold float32 rows, dense.
+enum pl_op_kind {
+  PL_EMBED, PL_RMS_NORM, PL_LINEAR, PL_ROTATION, PL_ROPE, PL_ATTEND, PL_SILU_MUL, PL_ADD,
+  PL_LAYER_END, PL_LOGIT_ROWS
+};
+
+typedef struct {
+  int32_t kind, out, sources[3];   // registers; -1 for none
+  int32_t per_logit_row;           // whether its rows are the logit rows
+  int32_t layer, heads, kv_heads, head_size;
+  float eps;
+  int32_t reserved;
+  const float* vector;             // scale, bias or frequencies
+  const pl_weight* weight;
+} pl_op;
+
+typedef struct {
+  float* data;
+  int64_t width;
+} pl_register;
+
+// One request's rows: rows start .. start + rows - 1 of the pass.
+typedef struct {
+  int32_t start, rows;
+  const int64_t* context_slots;
+  int64_t context;
+  const int32_t* parents;          // [rows], each below its row's index, -1 for none
+} pl_segment;
+
+typedef struct {
+  const int64_t *ids, *positions, *slots, *logit_rows;
+  int32_t rows, logit_row_count;
+  const pl_segment* segments;
+  int32_t segment_count;
+  int32_t kv_type;                 // PL_F32, PL_F16 or PL_BF16
+  void *keys, *values;             // [layers, slots, kv heads, head_size]
+  int64_t slot_count;
+  float* const* hidden;            // per layer [logit rows, width], or null where not wanted
+  void* scratch;                   // pl_scratch_bytes of the widest quantised source
+  int64_t scratch_bytes;
+} pl_pass;
+
+// Runs the whole list; the caller has checked every register, slot, id and parent.
+int32_t pl_run(const pl_op* ops, int32_t count, const pl_register* registers, const pl_pass* pass);
 
 #ifdef __cplusplus
 }

@@ -43,11 +43,10 @@ struct Rows {
     const F32 n = V::add(V::fma(x, V::all(1.44269504f), V::all(kRound)), V::all(-kRound));
     F32 r = V::fma(n, V::all(-0.693359375f), x);
     r = V::fma(n, V::all(2.12194440e-4f), r);
+    constexpr float kTerms[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                                1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f};
     F32 p = V::all(1.9875691500e-4f);
-    for (const float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
-                          5.0000001201e-1f, 1.0f, 1.0f}) {
-      p = V::fma(p, r, V::all(c));
-    }
+    for (const float term : kTerms) p = V::fma(p, r, V::all(term));
     return V::mul(p, V::power_of_two(n));
   }
 

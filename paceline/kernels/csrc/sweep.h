@@ -3,10 +3,12 @@
 
 #include <string.h>
 
+#include "attention.h"
 #include "float_kernel.h"
 #include "half.h"
 #include "kernel.h"
 #include "kernels.h"
+#include "rows.h"
 
 namespace {
 
@@ -169,6 +171,12 @@ void quantise(const float* x, int in_features, int row, int rows, Activations* q
     quantise_super(x + s * pl::kSuper, pl::groups_in(in_features, s) * kGroup,
                    quantised[s * rows + row]);
   }
+}
+
+template <class V>
+constexpr pl::Kernels kernels_of() {
+  return {quantise, linear<V>, Rows<V>::rms_norm, Rows<V>::silu_mul, Rows<V>::add, Rows<V>::rope,
+          attend<V>};
 }
 
 }  // namespace
