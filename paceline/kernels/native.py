@@ -155,10 +155,8 @@ class NativeProgram:
         """Give every register room for so many rows."""
         if rows <= self._capacity[0] and logit_rows <= self._capacity[1]:
             return
-        self._capacity = tuple(map(max, self._capacity, (rows, logit_rows)))
-        self._registers = [
-            torch.empty(self._capacity[flag], width) for flag, width in self._widths
-        ]
+        self._capacity = max(rows, self._capacity[0]), max(logit_rows, self._capacity[1])
+        self._registers = [torch.empty(self._capacity[flag], width) for flag, width in self._widths]
         structs = [RegisterStruct(r.data_ptr(), r.shape[1]) for r in self._registers]
         self._register_structs = (RegisterStruct * len(structs))(*structs)
 
@@ -206,8 +204,9 @@ class NativeProgram:
 def _packed_floats(weight: Tensor) -> PackedWeight:
     if weight.dtype not in KV_FORMATS or not weight.is_cpu:
         raise UnsupportedModelError(f"There is no native kernel for {weight.dtype} weights.")
-    source = weight.detach().contiguous().view(torch.uint8).flatten()
-    return pack(KV_FORMATS[weight.dtype], *weight.shape, source)
+    source = weight.detach().contiguous().view(torch.uint8).flatten().numpy()
+    out_features, in_features = weight.shape
+    return pack(KV_FORMATS[weight.dtype], out_features, in_features, source)
 
 
 def _check_batch(batch: Batch, program: ops.Program, kv: KVTensors) -> None:

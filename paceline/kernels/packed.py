@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.errors import UnsupportedModelError
@@ -22,8 +24,17 @@ from paceline.kernels.library import LinearArgs, Weight, library
 
 FORMATS: Mapping[str, int] = MappingProxyType(
     {
-        **{"F32": 0, "F16": 1, "BF16": 30, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7},
-        **{"Q8_0": 8, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14},
+        "F32": 0,
+        "F16": 1,
+        "BF16": 30,
+        "Q4_0": 2,
+        "Q4_1": 3,
+        "Q5_0": 6,
+        "Q5_1": 7,
+        "Q8_0": 8,
+        "Q4_K": 12,
+        "Q5_K": 13,
+        "Q6_K": 14,
     }
 )
 """The formats there are kernels for, with GGUF's numbers."""
@@ -51,6 +62,11 @@ class PackedWeight:
     def shape(self) -> tuple[int, int]:
         """(O, I), as a tensor's."""
         return self.out_features, self.in_features
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lies: in memory."""
+        return self.data.device
 
     def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x[T, I] float32, bias[O] float32 -> x · weightᵀ + bias, [T, O] float32.
@@ -109,7 +125,9 @@ def packed_bytes(weight_format: str, out_features: int, in_features: int) -> int
     return _bytes_of("pl_packed_bytes", weight_format, out_features, in_features)
 
 
-def pack(weight_format: str, out_features: int, in_features: int, source: Tensor) -> PackedWeight:
+def pack(
+    weight_format: str, out_features: int, in_features: int, source: NDArray[np.uint8]
+) -> PackedWeight:
     """Pack the rows of a GGUF tensor.
 
     Args:
@@ -124,14 +142,10 @@ def pack(weight_format: str, out_features: int, in_features: int, source: Tensor
         ValueError: the source has another size, type or layout.
     """
     shape = weight_format, out_features, in_features
-    _check_bytes(source, _bytes_of("pl_source_bytes", *shape), f"a {weight_format} source")
+    _check_source(source, _bytes_of("pl_source_bytes", *shape), weight_format)
     data = buffer(packed_bytes(*shape))
-    arguments = FORMATS[weight_format], out_features, in_features
-    _succeed(
-        library().pl_pack(
-            *arguments, source.data_ptr(), len(source), data.data_ptr(), len(data)
-        )
-    )
+    where = source.ctypes.data, len(source), data.data_ptr(), len(data)
+    _succeed(library().pl_pack(FORMATS[weight_format], out_features, in_features, *where))
     return PackedWeight(*shape, data)
 
 
@@ -166,6 +180,16 @@ def _check_bytes(data: Tensor, size_bytes: int, what: str) -> None:
         raise ValueError(f"The bytes of {what} must be a dense uint8 vector in memory.")
     if len(data) != size_bytes:
         raise ValueError(f"There are {len(data)} bytes of {what}; its shape wants {size_bytes}.")
+
+
+def _check_source(source: NDArray[np.uint8], size_bytes: int, weight_format: str) -> None:
+    if source.dtype != np.uint8 or source.ndim != 1 or not source.flags.c_contiguous:
+        raise ValueError(f"The bytes of a {weight_format} source must be a dense uint8 vector.")
+    if len(source) != size_bytes:
+        raise ValueError(
+            f"There are {len(source)} bytes of a {weight_format} source; its shape wants"
+            f" {size_bytes}."
+        )
 
 
 def _check_rows(x: Tensor, width: int) -> None:

@@ -6,11 +6,11 @@ import random
 
 import pytest
 import torch
-from tests.tiny_models import SPECS, Bench, Rows, random_tokens
 
 from paceline.kernels.batch import KVTensors
 from paceline.kernels.library import features, use_path, use_threads
 from paceline.kernels.native import NativeProgram
+from tests.tiny_models import SPECS, Bench, Rows, random_tokens
 
 HERE = features()
 LENGTH = 41

@@ -57,10 +57,11 @@ void read_affine_super(const Format& format, const uint8_t* unit, Unpacked& out)
   const uint8_t* high = unit + 16;
   const uint8_t* low = format.bits == 5 ? unit + 48 : unit + 16;
   for (int g = 0; g < kGroups; ++g) {
-    for (int i = 0; i < kGroup; ++i) {
-      uint8_t code = low[g / 2 * 32 + i] >> (g % 2 * 4) & 15;
-      if (format.bits == 5) code |= (high[i] >> g & 1) << 4;
-      out.codes[g * kGroup + i] = code;
+    const uint8_t* nibble = low + g / 2 * 32;
+    uint8_t* codes = out.codes + g * kGroup;
+    for (int i = 0; i < kGroup; ++i) codes[i] = nibble[i] >> (g % 2 * 4) & 15;
+    if (format.bits == 5) {
+      for (int i = 0; i < kGroup; ++i) codes[i] |= (high[i] >> g & 1) << 4;
     }
   }
 }
@@ -68,11 +69,14 @@ void read_affine_super(const Format& format, const uint8_t* unit, Unpacked& out)
 void read_signed_super(const uint8_t* unit, Unpacked& out) {
   const uint8_t* low = unit;
   const uint8_t* high = unit + 128;
-  for (int i = 0; i < kSuper; ++i) {
-    const int half = i / 128, quarter = i % 128 / 32, column = i % 32;
-    const int nibble = low[half * 64 + quarter % 2 * 32 + column] >> (quarter / 2 * 4) & 15;
-    const int top = high[half * 32 + column] >> (quarter * 2) & 3;
-    out.codes[i] = uint8_t(nibble | top << 4);
+  for (int part = 0; part < 8; ++part) {   // 32 inputs each
+    const int half = part / 4, quarter = part % 4;
+    const uint8_t* nibble = low + half * 64 + quarter % 2 * 32;
+    const uint8_t* top = high + half * 32;
+    for (int i = 0; i < 32; ++i) {
+      const int upper = top[i] >> (quarter * 2) & 3;
+      out.codes[part * 32 + i] = uint8_t((nibble[i] >> (quarter / 2 * 4) & 15) | upper << 4);
+    }
   }
   memcpy(out.scales, unit + 192, 16);
   out.d[0] = load_u16(unit + 208);

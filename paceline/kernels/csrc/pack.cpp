@@ -38,17 +38,34 @@ struct Lane {
   }
 };
 
+uint32_t load_quad(const uint8_t* p) {
+  uint32_t quad;
+  memcpy(&quad, p, 4);
+  return quad;
+}
+
+void store_quad(uint8_t* p, uint32_t quad) { memcpy(p, &quad, 4); }
+
+// Four codes at a time, as the bytes of a word.
 void write_codes(const Lane& lane, const uint8_t* codes) {
   const int bits = lane.format.bits;
-  for (int i = 0; i < lane.groups * kGroup; ++i) {
-    const int g = i / kGroup, quad = i % kGroup / 4, k = i % 4;
+  for (int g = 0; g < lane.groups; ++g, codes += kGroup) {
+    uint32_t quads[8];
+    for (int q = 0; q < 8; ++q) quads[q] = load_quad(codes + q * 4);
     if (bits == 8) {
-      lane.whole(g, quad)[k] = codes[i];
+      for (int q = 0; q < 8; ++q) store_quad(lane.whole(g, q), quads[q]);
       continue;
     }
-    lane.nibble(g, quad)[k] |= (codes[i] & 15) << (quad / 4 * 4);
-    if (bits == 5) lane.plane(g, 0)[k] |= (codes[i] >> 4) << quad;
-    if (bits == 6) lane.plane(g, quad / 4)[k] |= (codes[i] >> 4) << (quad % 4 * 2);
+    for (int q = 0; q < 4; ++q) {
+      const uint32_t low = quads[q] & 0x0f0f0f0f, high = quads[q + 4] & 0x0f0f0f0f;
+      store_quad(lane.nibble(g, q), low | high << 4);
+    }
+    uint32_t planes[2] = {};
+    for (int q = 0; q < 8; ++q) {
+      const uint32_t top = quads[q] >> 4 & (bits == 6 ? 0x03030303 : 0x01010101);
+      planes[bits == 6 ? q / 4 : 0] |= top << (bits == 6 ? q % 4 * 2 : q);
+    }
+    for (int v = 0; v < bits - 4; ++v) store_quad(lane.plane(g, v), planes[v]);
   }
 }
 

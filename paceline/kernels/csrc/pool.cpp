@@ -19,6 +19,7 @@ inline void relax() {
 }
 
 constexpr auto kSpin = std::chrono::microseconds(40);
+constexpr int kPatience = 4000;
 
 // Workers claim tasks by lowering `left`; one that is late finds nothing and holds nobody up.
 class Pool {
@@ -46,7 +47,10 @@ class Pool {
       wake_.notify_all();
     }
     take_tasks();
-    while (done_.load(std::memory_order_acquire) < tasks) relax();
+    for (int i = 0; done_.load(std::memory_order_acquire) < tasks; ++i) {
+      if (i < kPatience) relax();
+      else std::this_thread::yield();   // a worker may wait for this very core
+    }
   }
 
  private:

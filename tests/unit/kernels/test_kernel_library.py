@@ -74,7 +74,7 @@ def test_a_missing_library_is_told_with_its_mend():
 
 def test_calls_from_several_threads_do_not_disturb_one_another():
     use_threads(2)
-    weight = pack("F32", 64, 64, torch.eye(64).view(torch.uint8).flatten())
+    weight = pack("F32", 64, 64, torch.eye(64).view(torch.uint8).flatten().numpy())
     rows = torch.arange(4 * 64.0).view(4, 1, 64)
     results = [[] for _ in rows]
 
