@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -43,6 +44,11 @@ class SpeculationConfig:
     k: int | None = None
     """Draft length; None takes the drafter's own."""
     rule: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the range of k."""
+        if self.k is not None and self.k < 0:
+            raise ConfigError(f"k must be >= 0, not {self.k}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +92,6 @@ def convert(kind: type, key: str, value: Any, where: str) -> Any:
 
 def get_hints(kind: type) -> dict[str, Any]:
     """The resolved annotations of a dataclass."""
-    import typing
-
     return typing.get_type_hints(kind)
 
 

@@ -43,6 +43,7 @@ class Oracle:
     eos_ids: frozenset[int] = frozenset()
     name: str = "oracle"
     device: str = "cpu"
+    dtype: torch.dtype = torch.float32
     tokenizer: Letters = field(default_factory=Letters)
     passes: list[int] = field(default_factory=list)
     """Rows of each pass."""

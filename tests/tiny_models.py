@@ -1,11 +1,9 @@
-"""Tiny random decoders of every family: as programs, as Hugging Face folders and as GGUF files."""
+"""Tiny random decoders of every family, and a bench to run them on."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -35,7 +33,7 @@ SPECS = {
         rope_scaling=LLAMA3, biases=Biases(qkv=True, attention_out=True, mlp=True),
     ),
     "one kv head": ModelSpec(
-        family="llama", vocab_size=257, hidden_size=128, num_layers=1, num_heads=5, num_kv_heads=1,
+        family="llama", vocab_size=257, hidden_size=120, num_layers=1, num_heads=5, num_kv_heads=1,
         head_size=32, intermediate_size=200, max_model_len=256, norm_eps=1e-6, rope_theta=1e4,
         rope_scaling=RopeScaling(kind="linear", factor=2.0),
     ),
@@ -43,12 +41,18 @@ SPECS = {
 
 
 def random_weights(spec: ModelSpec, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    """Weights large enough for logits of some spread."""
+    """Weights that keep the size of what flows through, so that rounding does not blow up."""
     generator = torch.Generator().manual_seed(len(repr(spec)))
     return {
-        name: (torch.randn(shape, generator=generator) * 0.3 + ("norm" in name)).to(dtype)
+        name: (
+            torch.randn(shape, generator=generator) * _spread(name, shape) + ("norm" in name)
+        ).to(dtype)
         for name, shape in tensor_shapes(spec).items()
     }
+
+
+def _spread(name: str, shape: tuple[int, ...]) -> float:
+    return 0.2 if len(shape) == 1 or name == "embed" else 1.3 * shape[-1] ** -0.5
 
 
 @dataclass
@@ -78,7 +82,7 @@ class Bench:
 
     spec: ModelSpec
     dtype: torch.dtype = torch.float32
-    num_slots: int = 512
+    num_slots: int = 1024
     program: Program = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,17 +127,3 @@ def random_tokens(spec: ModelSpec, count: int, seed: int = 0) -> list[int]:
     """Ids in the model's vocabulary."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(spec.vocab_size, (count,), generator=generator).tolist()
-
-
-def write_tokenizer(folder: Path, vocab_size: int = 257) -> None:
-    """A byte-level tokenizer of 256 bytes and one end-of-text id."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    names = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "<|endoftext|>"][:vocab_size]
-    tokenizer = Tokenizer(models.BPE({name: i for i, name in enumerate(names)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(["<|endoftext|>"])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"eos_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))

@@ -114,12 +114,13 @@ def excluded(target: LoadedModel) -> Iterator[dict[str, float]]:
     def model_phase(model: LoadedModel, *_: object) -> str:
         return "forward" if model is target else "propose"
 
-    users = [m for m in list(sys.modules.values()) if getattr(m, "to_probs", None) is to_probs]
+    original = to_probs  # This module's own name is patched below, with all the others.
+    users = [m for m in list(sys.modules.values()) if getattr(m, "to_probs", None) is original]
     with ExitStack() as stack:
         forward = timed(LoadedModel.forward, model_phase)
         stack.enter_context(patch.object(LoadedModel, "forward", forward))
         for module in users:
             phase = "laws" if module is engine_step else "propose"
-            laws = timed(to_probs, lambda *_, phase=phase: phase)
+            laws = timed(original, lambda *_, phase=phase: phase)
             stack.enter_context(patch.object(module, "to_probs", laws))
         yield seconds

@@ -52,8 +52,8 @@ def print_table(measured: StepOverhead) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    title = f"{measured.steps} steps, drafter {measured.drafter}, k = {measured.k}"
-    table = Table("phase", "median, ms", "90 %, ms", title=title)
+    print(f"{measured.steps} steps, drafter {measured.drafter}, k = {measured.k}")
+    table = Table("phase", "median, ms", "90 %, ms")
     for phase, spread in (*measured.phases.items(), ("whole step", measured.overhead)):
         table.add_row(phase, f"{spread.median_ms:.3f}", f"{spread.p90_ms:.3f}")
     Console().print(table)

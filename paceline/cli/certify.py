@@ -54,7 +54,7 @@ def certify(
     llm = load(model, draft, batch, k=k, dtype=dtype, device=device, threads=threads)
     from paceline.certify.parity import check_parity
 
-    ids = [llm.tokenizer.encode(written(llm, prompt, raw)) for prompt in given]
+    ids = [llm.encode(written(llm, prompt, raw)) for prompt in given]
     with count_bar(len(ids), "prompts") as report:
         found = check_parity(llm, ids, params, batch=batch, progress=report)
     print(json.dumps(asdict(found)) if as_json else describe(found))

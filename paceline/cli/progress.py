@@ -17,10 +17,12 @@ def byte_bar() -> Iterator[Callable[[int, int, str], None]]:
     from rich.progress import DownloadColumn
 
     with bars(DownloadColumn()) as progress:
-        task = progress.add_task("", total=None)
+        task = progress.add_task("", total=None, visible=False)
 
         def report(done_bytes: int, total_bytes: int, what: str) -> None:
-            progress.update(task, completed=done_bytes, total=total_bytes, description=what)
+            progress.update(
+                task, completed=done_bytes, total=total_bytes, description=what, visible=True
+            )
 
         yield report
 

@@ -1,8 +1,8 @@
 """Drafters: whatever proposes tokens, one a file. `drafters` holds them by name."""
 
 from paceline.drafters.base import (
-    Drafter,
     DraftContext,
+    Drafter,
     LiveDrafter,
     Needs,
     Observation,

@@ -14,7 +14,7 @@ from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.step import Step
 from paceline.errors import ConfigError, RequestError, UnknownNameError
-from paceline.models import LoadedModel, ModelSpec
+from paceline.models import LoadedModel
 from paceline.registry import OptionString
 from paceline.runtime import Runner
 from paceline.types import Delta, FinishReason, Output, Request, StepStats
@@ -47,7 +47,7 @@ class Engine:
                 f"max_model_len must be 1 to {model.spec.max_model_len}, the context of"
                 f" {model.name}, not {self.max_model_len}."
             )
-        self.pool = build_pool(self.config, model.spec, self.max_model_len)
+        self.pool = build_pool(self.config, model, self.max_model_len)
         self.listeners: list[Callable[[StepStats], None]] = []
         self._drafters = self._load_drafters()
         self._default = next(iter(self.config.speculation.drafts), OFF)
@@ -174,11 +174,11 @@ def parse_drafter(text: str) -> Drafter:
     return options
 
 
-def build_pool(config: EngineConfig, spec: ModelSpec, max_model_len: int) -> BlockPool:
+def build_pool(config: EngineConfig, model: LoadedModel, max_model_len: int) -> BlockPool:
     """Size the pool: enough for every request's context, within the memory allowed for it."""
     cache: CacheConfig = config.cache
-    element_bytes = 2 if config.dtype == "bfloat16" else 4
-    token_bytes = 2 * spec.num_layers * spec.num_kv_heads * spec.head_size * element_bytes
+    spec, numbers = model.spec, 2 * model.spec.num_layers * model.spec.num_kv_heads
+    token_bytes = numbers * spec.head_size * model.dtype.itemsize
     context_blocks = -(-max_model_len // cache.block_tokens)
     affordable = cache.max_bytes // (token_bytes * cache.block_tokens)
     wanted = config.scheduler.max_num_requests * context_blocks

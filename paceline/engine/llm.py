@@ -72,6 +72,10 @@ class LLM:
         """
         return render_chat(self.tokenizer, messages)
 
+    def encode(self, text: str) -> list[int]:
+        """The ids of a prompt; special tokens written out in it are meant, as templates do."""
+        return self.tokenizer.encode(text, add_special=True, parse_special=True)
+
     def generate(
         self,
         prompts: Prompt | Sequence[Prompt],
@@ -114,7 +118,7 @@ class LLM:
         speculation: Speculation | None = None,
     ) -> Stream:
         """Continue one prompt, delta by delta; several streams share the engine's passes."""
-        ids = self._encode(prompt) if isinstance(prompt, str) else prompt
+        ids = self.encode(prompt) if isinstance(prompt, str) else prompt
         request = Request(
             id=str(next(self._ids)),
             prompt_ids=tuple(ids),
@@ -124,10 +128,6 @@ class LLM:
         self.engine.add(request)
         self._inboxes[request.id] = deque()
         return Stream(self, request.id)
-
-    def _encode(self, text: str) -> list[int]:
-        """Special tokens written out in a prompt are meant: templates write them so."""
-        return self.tokenizer.encode(text, add_special=True, parse_special=True)
 
     def _next(self, request_id: str) -> Delta:
         """The request's next delta; steps the engine until there is one."""

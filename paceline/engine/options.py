@@ -46,4 +46,4 @@ def overlay(config: C, values: Mapping[str, Any]) -> C:
             changes[field.name] = overlay(part, values)
         elif field.name in values:
             changes[field.name] = values[field.name]
-    return replace(config, **changes)  # type: ignore[return-value]
+    return replace(config, **changes)

@@ -1,4 +1,9 @@
-"""Attention of each row along its own path: the context, its ancestors, itself."""
+"""Attention of each row along its own path: the context, its ancestors, itself.
+
+A row's bits depend on its path alone: not on slots, siblings, or how a prompt was cut. Keys stand
+in the path's logical order, in blocks of LANES, so a key has the same place in the same product
+whoever shares the pass; and what stands behind the path has weight zero, which adds nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,16 @@ import torch
 from torch import Tensor
 
 from paceline.kernels.batch import Segment
+from paceline.kernels.rows import LANES, fill, linear, tiles
+
+SLAB_ROWS = 64
+"""Rows that attend in one go; bounds the scores in memory and what is computed to be masked."""
 
 
 def attend_segment(
     query: Tensor, key: Tensor, value: Tensor, context: tuple[Tensor, Tensor], segment: Segment
 ) -> Tensor:
     """Attend for one request's rows.
-
-    Each row runs alone, over its path's keys in logical order and in one dense buffer, so its bits
-    depend on its path alone: not on the slots, nor on siblings, nor on how a prompt was cut.
 
     Args:
         query: query[rows, H, D].
@@ -26,30 +32,63 @@ def attend_segment(
     Returns:
         [rows, H, D].
     """
+    before = len(context[0])
     keys, values = torch.cat((context[0], key)), torch.cat((context[1], value))
-    context_rows = len(context[0])
+    own = paths(segment)
+    dense = [row for row, path in enumerate(own) if path[-1] == len(path) - 1]
     out = torch.empty_like(query)
-    for row, path in enumerate(paths(segment)):
-        own = _along(path, context_rows)
-        out[row] = attend_row(query[row], keys[own], values[own])
+    for start in range(0, len(dense), SLAB_ROWS):
+        slab = dense[start : start + SLAB_ROWS]
+        lengths = torch.tensor([before + row + 1 for row in slab], device=query.device)
+        end = before + slab[-1] + 1
+        out[slab] = attend_rows(query[slab], keys[:end], values[:end], lengths)
+    for row in set(range(segment.rows)) - set(dense):
+        along = torch.tensor([*range(before), *(before + r for r in own[row])], device=query.device)
+        out[row] = attend_rows(query[row, None], keys[along], values[along])[0]
     return out
 
 
-def attend_row(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """softmax(query · keysᵀ / sqrt(D)) · values for one row; the softmax in float32.
+def attend_rows(
+    query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor | None = None
+) -> Tensor:
+    """softmax(query · keysᵀ / sqrt(D)) · values; the softmax in float32.
 
     Args:
-        query: query[H, D]; head h reads the kv head h // (H / G).
-        keys: keys[n, G, D], contiguous.
-        values: values[n, G, D], contiguous.
+        query: query[M, H, D]; head h reads the kv head h // (H / G).
+        keys: keys[n, G, D] in logical order.
+        values: values[n, G, D].
+        lengths: lengths[M], how many keys each row sees, from the first; None for all.
 
     Returns:
-        [H, D].
+        [M, H, D].
     """
-    grouped = query.view(keys.shape[1], -1, query.shape[-1])  # [G, H / G, D]
-    scores = torch.bmm(grouped, keys.permute(1, 2, 0)) * query.shape[-1] ** -0.5  # [G, H / G, n]
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype)
-    return torch.bmm(weights, values.transpose(0, 1)).flatten(0, 1)
+    M, n, D = len(query), len(keys), query.shape[-1]
+    keys, values = fill(keys, 0, LANES), fill(values, 0, LANES)
+    seen = torch.full((M, 1), n, device=query.device) if lengths is None else lengths[:, None]
+    unseen = (torch.arange(len(keys), device=query.device) >= seen).unsqueeze(1)  # [M, 1, n]
+    heads = []
+    for group, key, value in zip(
+        query.chunk(keys.shape[1], 1), keys.unbind(1), values.unbind(1), strict=True
+    ):
+        scores = linear(group.reshape(-1, D), key).view(M, -1, len(key)) * D**-0.5  # [M, H / G, n]
+        scores = scores.masked_fill(unseen, -torch.inf)
+        weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(value.dtype)
+        heads.append(weighted_sum(weights.flatten(0, 1), value).view(M, -1, D))
+    return torch.cat(heads, dim=1)
+
+
+def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
+    """weights[M, n] · values[n, D]; n a multiple of LANES, whose blocks are added in order."""
+    if not weights.is_cpu:
+        return weights @ values
+    D = values.shape[1]
+    wide = fill(values, 1, LANES)
+    blocks = wide.view(-1, LANES, wide.shape[1]).transpose(1, 2)  # [n / LANES, D, LANES]
+    sums = [
+        torch.bmm(blocks, tile.view(len(tile), -1, LANES).permute(1, 2, 0)).sum(0)  # [D, ROW_TILE]
+        for tile in tiles(weights)
+    ]
+    return torch.cat(sums, dim=1)[:D, : len(weights)].t()
 
 
 def paths(segment: Segment) -> list[tuple[int, ...]]:
@@ -60,11 +99,3 @@ def paths(segment: Segment) -> list[tuple[int, ...]]:
     for row, parent in enumerate(segment.parents):
         found.append((*(found[parent] if parent >= 0 else ()), row))
     return found
-
-
-def _along(path: tuple[int, ...], context_rows: int) -> slice | Tensor:
-    """The index of the context and a path: a slice, hence a view, where the path has no gap."""
-    if path[-1] == len(path) - 1:
-        return slice(0, context_rows + len(path))
-    own = [context_rows + row for row in path]
-    return torch.cat((torch.arange(context_rows), torch.tensor(own)))

@@ -28,20 +28,34 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x[T, I], weight[O, I], bias[O] -> x · weightᵀ + bias, [T, O]."""
     if not x.is_cpu:
         return F.linear(x, weight, bias)
-    rows = len(x)
-    out = x.new_empty(rows, len(weight))
-    padded = F.pad(x, (0, 0, 0, -rows % ROW_TILE)).contiguous()
-    for start in range(0, rows, ROW_TILE):
-        tile = slice(start, start + ROW_TILE)
-        out[tile] = _tile_product(weight, padded[tile].t()).t()[: rows - start]
+    if not len(x):
+        return x.new_empty(0, len(weight))
+    columns = torch.cat([_tile_product(weight, tile.t()) for tile in tiles(x)], dim=1)
+    out = columns[:, : len(x)].t().contiguous()
     return out if bias is None else out + bias
 
 
+def tiles(x: Tensor) -> list[Tensor]:
+    """x[T, I] as tiles [ROW_TILE, I], the last one filled up with zeros."""
+    filled = fill(x.contiguous(), 0, ROW_TILE)
+    return list(filled.chunk(len(filled) // ROW_TILE))
+
+
+def fill(x: Tensor, dim: int, multiple: int) -> Tensor:
+    """x, with zeros behind it where its size along `dim` is no multiple."""
+    missing = -x.shape[dim] % multiple
+    if not missing:
+        return x
+    shape = [*x.shape]
+    shape[dim] = missing
+    return torch.cat((x, x.new_zeros(shape)), dim)
+
+
 def _tile_product(weight: Tensor, columns: Tensor) -> Tensor:
-    """weight[O, I] · columns[I, ROW_TILE], in blocks of LANES outputs."""
+    """weight[O, I] · columns[I, ROW_TILE], in blocks of LANES outputs: [O, ROW_TILE]."""
     outputs = len(weight)
     if outputs < LANES:
-        return _tile_product(F.pad(weight, (0, 0, 0, LANES - outputs)), columns)[:outputs]
+        return _tile_product(fill(weight, 0, LANES), columns)[:outputs]
     blocks, rest = divmod(outputs, LANES)
     whole = weight[: blocks * LANES].view(blocks, LANES, -1)
     product = torch.bmm(whole, columns.expand(blocks, -1, -1)).flatten(0, 1)

@@ -28,17 +28,17 @@ class Format:
 
 def f32(blocks: Bytes) -> Floats:
     """IEEE single precision, little endian."""
-    return blocks.view("<f4").astype(np.float32)
+    return blocks.view(np.dtype("<f4")).astype(np.float32)
 
 
 def f16(blocks: Bytes) -> Floats:
     """IEEE half precision, little endian."""
-    return blocks.view("<f2").astype(np.float32)
+    return blocks.view(np.dtype("<f2")).astype(np.float32)
 
 
 def bf16(blocks: Bytes) -> Floats:
     """The upper half of single precision."""
-    return (blocks.view("<u2").astype(np.uint32) << 16).view(np.float32)
+    return (blocks.view(np.dtype("<u2")).astype(np.uint32) << 16).view(np.float32)
 
 
 def q8_0(blocks: Bytes) -> Floats:
@@ -53,7 +53,10 @@ def q5_0(blocks: Bytes) -> Floats:
     high = np.unpackbits(_columns(blocks, 2, 6), bitorder="little").reshape(-1, 32)
     packed = _columns(blocks, 6, 22)
     low = np.concatenate((packed & 15, packed >> 4), axis=1)
-    return ((low | high << 4).astype(np.float32) - np.float32(16)) * scale
+    out: Floats = (low | high << 4).astype(np.float32)
+    out -= 16
+    out *= scale
+    return out
 
 
 def q4_k(blocks: Bytes) -> Floats:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paceline.errors import ModelFileError
+from paceline.errors import ModelError, ModelFileError
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,14 @@ class Fields:
     def fault(self, key: str, problem: str) -> ModelFileError:
         """The error that names this file and the key."""
         return ModelFileError(self.path, self.prefix + key, problem)
+
+    @contextmanager
+    def fitting(self, what: str) -> Iterator[None]:
+        """Name this file in what a value says of fields that do not fit one another."""
+        try:
+            yield
+        except ModelError as error:
+            raise (self.fault(what, str(error)) if type(error) is ModelError else error) from error
 
     def integer(self, key: str, default: int | None = None, *, low: int = 1, high: int) -> int:
         """An integer in low .. high."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from paceline.errors import ModelError, ModelFileError, UnsupportedModelError
+from paceline.errors import UnsupportedModelError
 from paceline.models import bounds
 from paceline.models.fields import Fields
 from paceline.models.spec import Biases, ModelSpec, RopeScaling
@@ -24,7 +24,7 @@ def spec_from_gguf(keys: Fields, tensors: Collection[str], biases: Biases) -> Mo
     heads = keys.integer("attention.head_count", high=bounds.HEADS)
     head_size = keys.integer("attention.key_length", width // heads, high=bounds.WIDTH)
     _refuse_unsupported(keys, head_size)
-    try:
+    with keys.fitting("sizes"):
         return ModelSpec(
             family=keys.prefix.removesuffix("."),
             vocab_size=_vocab_size(keys),
@@ -41,10 +41,6 @@ def spec_from_gguf(keys: Fields, tensors: Collection[str], biases: Biases) -> Mo
             biases=biases,
             tie_embeddings="output.weight" not in tensors,
         )
-    except ModelFileError:
-        raise
-    except ModelError as error:
-        raise ModelFileError(keys.path, "sizes", str(error)) from error
 
 
 def _vocab_size(keys: Fields) -> int:

@@ -95,7 +95,7 @@ def read_metadata(
 
 def _byte_level(fields: Fields, vocabulary: Vocabulary) -> tuple[tokenizers.Tokenizer, bool]:
     """BPE over bytes, and whether such a model wants a bos id where its file does not say."""
-    cut = pre_tokenizer(fields.text("ggml.pre", "default"))
+    cut = pre_tokenizer(fields.text("ggml.pre", "default"), str(fields.path))
     key = "ggml.merges"
     merges = [tuple(merge.split(" ")) for merge in _array(fields, key, str) or ()]
     for index, merge in enumerate(merges):

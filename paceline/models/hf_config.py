@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from paceline.errors import ModelError, ModelFileError, UnsupportedModelError
+from paceline.errors import ModelFileError, UnsupportedModelError
 from paceline.models import bounds
 from paceline.models.fields import Fields
 from paceline.models.spec import Biases, ModelSpec, RopeScaling
@@ -37,7 +37,7 @@ def spec_from_hf(config: Fields, biases: Biases) -> ModelSpec:
     heads = config.integer("num_attention_heads", high=bounds.HEADS)
     rope = config.group("rope_parameters" if "rope_parameters" in config else "rope_scaling")
     theta = rope if "rope_theta" in rope else config
-    try:
+    with config.fitting("sizes"):
         return ModelSpec(
             family=config.text("model_type"),
             vocab_size=config.integer("vocab_size", high=bounds.VOCAB),
@@ -54,10 +54,6 @@ def spec_from_hf(config: Fields, biases: Biases) -> ModelSpec:
             biases=biases,
             tie_embeddings=config.flag("tie_word_embeddings", False),
         )
-    except ModelFileError:
-        raise
-    except ModelError as error:
-        raise ModelFileError(config.path, "sizes", str(error)) from error
 
 
 def _refuse_unsupported(config: Fields) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -37,11 +38,16 @@ class LoadedModel:
     path: Path
     spec: ModelSpec
     tokenizer: Tokenizer
-    program: Program
+    weights: Mapping[str, Tensor] = field(repr=False)
+    """Tensors by the names of `family.tensor_shapes`; the program shares them."""
+    program: Program = field(repr=False)
     dtype: torch.dtype
     device: str
-    weight_bytes: int
-    """Bytes the weights take in memory."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes the weights take in memory."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.weights.values())
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
@@ -93,10 +99,10 @@ def load_model(
         path=path,
         spec=spec,
         tokenizer=parts.tokenizer,
+        weights=weights,
         program=build_program(spec, weights),
         dtype=number_format,
         device=device,
-        weight_bytes=sum(_size_bytes(tensor) for tensor in weights.values()),
     )
 
 
@@ -158,7 +164,3 @@ def _dtype(name: str, device: str) -> torch.dtype:
     if name not in DTYPES:
         raise ConfigError(f"dtype must be auto, {' or '.join(DTYPES)}, not '{name}'.")
     return DTYPES[name]
-
-
-def _size_bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()

@@ -68,11 +68,11 @@ _BY_KIND = {
 _BY_NAME = {name: kind for kind, names in _BY_KIND.items() for name in names.split()}
 
 
-def pre_tokenizer(name: str) -> PreTokenizer:
-    """The cut of that name; raises UnsupportedModelError for one Paceline does not know."""
+def pre_tokenizer(name: str, where: str = "The model") -> PreTokenizer:
+    """The cut of that name; raises UnsupportedModelError, naming `where` it stands, for others."""
     if name not in _BY_NAME:
         raise UnsupportedModelError(
-            f"No support for the pre-tokenizer '{name}' (tokenizer.ggml.pre); "
+            f"{where}: no support for the pre-tokenizer '{name:.80}' (tokenizer.ggml.pre); "
             f"known: {', '.join(sorted(_BY_NAME))}."
         )
     return _BY_NAME[name]

@@ -46,8 +46,12 @@ def load_weights(
     Raises:
         ModelFileError: a tensor is missing, misshapen or one the spec does not know.
     """
-    wanted = {name: loading.stored_name(name) for name in tensor_shapes(spec)}
     where = {stored: file for file in files for stored in file.tensors}
+    wanted = {name: loading.stored_name(name) for name in tensor_shapes(spec)}
+    missing = [stored for stored in wanted.values() if stored not in where]
+    if missing:
+        problem = f"is missing{_more(missing)}"
+        raise ModelFileError(files[0].mapped.path, f"tensor '{missing[0]}'", problem)
     check_tensors(spec, wanted, where, loading)
     total = sum(where[stored].tensors[stored].size_bytes for stored in wanted.values())
     weights, done = dict[str, Tensor](), 0
@@ -62,11 +66,11 @@ def load_weights(
 def check_tensors(
     spec: ModelSpec, wanted: Mapping[str, str], where: Mapping[str, TensorFile], loading: Loading
 ) -> None:
-    """See that the files hold the tensors wanted and no others; raises ModelFileError."""
-    path = next((file.mapped.path for file in where.values()), "the model")
-    missing = [stored for stored in wanted.values() if stored not in where]
-    if missing:
-        raise ModelFileError(path, f"tensor '{missing[0]}'", f"is missing{_more(missing)}")
+    """See that the tensors wanted fit the spec and that there are no others.
+
+    Raises:
+        ModelFileError: a tensor is misshapen or unknown.
+    """
     shapes = tensor_shapes(spec)
     for name, stored in wanted.items():
         file, shape = where[stored], where[stored].tensors[stored].shape

@@ -23,7 +23,10 @@ def keep_min_p(weights: Tensor, min_p: float) -> Tensor:
 
 
 def keep_top_k(weights: Tensor, k: int) -> Tensor:
-    """Keep exactly the `k` likeliest ids; among equals the lower id stays."""
+    """Keep exactly the `k` likeliest ids; among equals the lower id stays.
+
+    vLLM keeps every id that equals the k-th; then top_k = 1 would not be greedy.
+    """
     cut = weights.kthvalue(len(weights) - k + 1).values
     equal = torch.nonzero(weights == cut).squeeze(1)
     keep = weights > cut

@@ -48,7 +48,7 @@ class Block(PerDraft):
 
 
 def coin(w: Any, p: Weights, q: Any) -> Any:
-    """h = s / (s + 1 - w), where s is the mass of max(0, w p - q): equation 4 of the paper."""
+    """h = s / (s + 1 - w), where s is the mass of max(0, w p - q)."""
     s = excess(p, q, w).sum()
     return s / (s + 1 - w) if s > 0 else 0
 

@@ -14,7 +14,7 @@ from paceline.verify.rule import Verdict, follow, rows_by_draft
 
 
 class Coupled:
-    """Daliri, Musco, Suresh 2024 (arXiv 2408.07978, algorithm 3), on trees too.
+    """Daliri, Musco, Suresh 2024 (arXiv 2408.07978), on trees too.
 
     The target's token at output position t is argmax log p_t + g_t and is always the one emitted,
     so the text is a function of seed, position and law: the same with any drafter or with none.

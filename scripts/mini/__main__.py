@@ -1,7 +1,7 @@
 """`python -m scripts.mini all`: tokenizer, target, draft, export, measurements, card."""
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +58,17 @@ def run_training(options: argparse.Namespace) -> None:
     if options.stage not in ("target", "draft", "all"):
         return
     ready = prepare(options.work)
-    schedule = replace(TARGET_SCHEDULE, steps=options.target_steps)
     common: dict[str, Any] = {
         "work": options.work,
         "train_ids": ready.train_ids,
         "held_out_ids": ready.held_out_ids,
+        "breaks": bpe.breaks(ready.tokenizer),
     }
-    target = train.run(train.Task("target", TARGET_SHAPE, schedule, **common))
+    target = train.run(train.Task("target", TARGET_SHAPE, TARGET_SCHEDULE, **common))
     export(target, TARGET_SHAPE, ready.tokenizer, options.out / "target")
     if options.stage == "target":
         return
-    schedule = replace(DRAFT_SCHEDULE, steps=options.draft_steps)
-    draft = train.run(train.Task("draft", DRAFT_SHAPE, schedule, teacher=target, **common))
+    draft = train.run(train.Task("draft", DRAFT_SHAPE, DRAFT_SCHEDULE, teacher=target, **common))
     export(draft, DRAFT_SHAPE, ready.tokenizer, options.out / "draft")
 
 
@@ -79,8 +78,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=Path("build/mini"))
     parser.add_argument("--out", type=Path, default=Path("paceline/models/mini"))
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--target-steps", type=int, default=TARGET_SCHEDULE.steps)
-    parser.add_argument("--draft-steps", type=int, default=DRAFT_SCHEDULE.steps)
     return parser.parse_args()
 
 

@@ -26,7 +26,7 @@ def export(model: Model, shape: Shape, tokenizer: Tokenizer, folder: Path) -> No
     save_file(weights, path, metadata={"format": "pt"})
     path.chmod(0o644)  # a package installed by one user is read by others
     _write(folder / "config.json", _config(shape))
-    _write(folder / "generation_config.json", {"eos_token_id": 0, "max_length": CONTEXT})
+    _write(folder / "generation_config.json", {"eos_token_id": 0})
     bpe.save(tokenizer, folder)
 
 

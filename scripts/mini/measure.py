@@ -83,6 +83,7 @@ def _one(model: Model, batch: Tensor, checkpoint: Path) -> dict[str, Any]:
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "shape": saved["shape"],
         "schedule": saved["schedule"],
+        "steps": saved["progress"]["step"],
         "train_tokens": saved["progress"]["step"] * saved["schedule"]["step_tokens"],
         "train_minutes": saved["progress"]["seconds"] / 60,
         "held_out_loss": loss,

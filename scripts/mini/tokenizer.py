@@ -11,6 +11,7 @@ from .corpus import Document
 from .recipe import CONTEXT, EOS, VOCAB
 
 Ids = npt.NDArray[np.int64]
+Breaks = dict[int, tuple[int, int]]
 
 # A line break takes the next line's indentation along, so a Python line starts with one token.
 # A word takes one leading blank or dot. Unmatched text stays in place: nothing is ever lost.
@@ -57,6 +58,18 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
     text = json.dumps(TOKENIZER_CONFIG, indent=2) + "\n"
     (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
+
+
+def breaks(tokenizer: Tokenizer) -> Breaks:
+    """Every id that is a line break with indentation -> the break's id, the indentation's id."""
+    found: Breaks = {}
+    vocabulary = tokenizer.get_vocab()
+    for token, whole in vocabulary.items():
+        indent = token.lstrip("Ċ")
+        line_end = token[: len(token) - len(indent)]
+        if line_end and indent and not indent.strip("Ġ") and indent in vocabulary:
+            found[whole] = (vocabulary[line_end], vocabulary[indent])
+    return found
 
 
 def encode(tokenizer: Tokenizer, documents: list[Document], held_out: bool) -> Ids:

@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from .batches import held_out_rows, rows
 from .optim import optimizers
 from .recipe import CONTEXT, SEED, VOCAB, Schedule, Shape
-from .tokenizer import Ids
+from .tokenizer import Breaks, Ids
 
 Model = Any
 Logits = Callable[[Tensor], Tensor]
@@ -79,10 +79,11 @@ def rate(schedule: Schedule, step: int) -> float:
     """Share of the peak rate: linear warm-up, then cosine, then a linear cooldown."""
     if step < schedule.warmup:
         return (step + 1) / schedule.warmup
-    share = (step - schedule.warmup) / max(1, schedule.horizon - schedule.warmup)
+    cycle = schedule.cycle(step)
+    share = (step - schedule.warmup) / (cycle.horizon - schedule.warmup)
     low = schedule.final_lr_share
     cosine = low + (1 - low) * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
-    return cosine * min(1.0, (schedule.steps - step) / schedule.cooldown)
+    return cosine * min(1.0, (cycle.end - step) / cycle.cooldown)
 
 
 def loss_of(logits: Tensor, wanted: Tensor, teacher: Tensor | None, distil: float) -> Tensor:
@@ -117,6 +118,7 @@ class Task:
     work: Path
     train_ids: Ids
     held_out_ids: Ids
+    breaks: Breaks
     teacher: Model | None = None
 
     @property
@@ -156,7 +158,7 @@ def run(task: Task) -> Model:
 
 
 def _step(task: Task, model: Model, both: list[Optimizer], step: int) -> float:
-    batch = rows(task.train_ids, task.schedule, step)
+    batch = rows(task.train_ids, task.breaks, task.schedule, step)
     inputs, wanted = batch[:, :-1], batch[:, 1:]
     teacher = None
     if task.teacher is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import pytest
 
-from paceline.certify.suite import cases
+from paceline.certify import cases, violation
 from paceline.certify.toys import Kind, Stem, ToyDrafter, chain
 from paceline.tree import Draft, DraftBuilder, PointMass, Sampled
 from paceline.verify import rules
@@ -28,7 +29,7 @@ class ArgmaxAsSampled(ToyDrafter):
 
 @dataclass(frozen=True)
 class DrawnAsPointMass(ToyDrafter):
-    """Says that a token drawn from q was certain, having chosen it for the target's own sake."""
+    """Proposes drawn tokens as point masses, which wastes them but is no lie."""
 
     def propose(self, rule, prefix, chooser):
         draft = super().propose(rule, prefix, chooser)
@@ -127,11 +128,8 @@ def test_drafter(caught, mutant, shape, name):
 
 
 @pytest.mark.parametrize("name", ["token", "block", "multi"])
-def test_drawn_tokens_may_pass_as_point_masses(caught, name):
+def test_drawn_tokens_may_pass_as_point_masses(name):
     """Not a mutant: whatever token is proposed, and why, a point mass is a valid trial of it."""
-
-    def mutate(case):
-        return {"drafter": DrawnAsPointMass(case.drafter.q, chain(DRAWN, DRAWN))}
-
-    assert len(list(cases(rules[name]))) > 20
-    assert caught(rules[name], mutate) is None
+    for case in islice(cases(rules[name]), 6):
+        drafter = DrawnAsPointMass(case.drafter.q, chain(DRAWN, DRAWN))
+        assert violation(replace(case, drafter=drafter)) is None

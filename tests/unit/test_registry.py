@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +74,6 @@ def test_an_argument_is_refused_where_none_is_taken() -> None:
 
 def test_names_are_imported_when_asked_for_and_unknown_ones_name_the_nearest() -> None:
     registry: Registry[object] = Registry("thing", {"dumps": "json:dumps"})
-    import json
 
     assert registry["dumps"] is json.dumps
     assert "dumps" in registry

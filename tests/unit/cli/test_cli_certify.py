@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from paceline.cli.certify import own_prompts
 from paceline.cli.prompts import read_prompts
+from paceline.types import SamplingParams
 
-SHORT = ("certify", "--parity", "--limit", "3", "--max-tokens", "8", "--batch", "3")
+SHORT = ("certify", "--parity", "--limit", "2", "--max-tokens", "6", "--batch", "2")
 
 
-@pytest.mark.parametrize("sampling", [(), ("--temperature", "0.8", "--seed", "7")])
-def test_no_fork(loaded, sampling):
-    ran = loaded(*SHORT, *sampling)
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
+def test_no_fork(loaded, mini, sampling):
+    prompts = [prompt.text for prompt in read_prompts(own_prompts(), limit=2)]
+    params = SamplingParams(max_tokens=6, **{"temperature": 0, **sampling})
+    tokens = sum(len(output.token_ids) for output in mini.generate(prompts, params))
+    options = [word for name, value in sampling.items() for word in (f"--{name}", str(value))]
+    ran = loaded(*SHORT, *options)
     assert (ran.code, ran.err) == (0, "")
-    assert "3 prompts, 24 tokens, no forks\nacceptance rate 0." in ran.out
-
-
-def test_json(loaded):
-    found = json.loads(loaded(*SHORT, "--json").out)
-    assert (found["prompts"], found["tokens"], found["forks"]) == (3, 24, [])
-    assert 0 < found["acceptance_rate"] <= 1 <= found["mean_committed_per_pass"]
+    first, rates, seconds = ran.out.splitlines()
+    assert first == f"2 prompts, {tokens} tokens, no forks"
+    assert re.fullmatch(r"acceptance rate [01]\.\d{3}, \d\.\d\d tokens committed per pass", rates)
+    assert re.fullmatch(r"\d+\.\d s with speculation, \d+\.\d s without", seconds)
 
 
 def test_a_fork_is_told_and_fails(loaded, mini, monkeypatch):
@@ -32,14 +35,20 @@ def test_a_fork_is_told_and_fails(loaded, mini, monkeypatch):
         outputs = honest(llm, prompts, params, speculation=speculation)
         if speculation is None:
             ids = outputs[0].token_ids
-            object.__setattr__(outputs[0], "token_ids", (*ids[:5], ids[5] + 1, *ids[6:]))
+            object.__setattr__(outputs[0], "token_ids", (*ids[:2], ids[2] + 1, *ids[3:]))
         return outputs
 
     monkeypatch.setattr(type(mini), "generate", forking)
-    ran = loaded(*SHORT, "--limit", "1")
-    assert ran.code == 1
-    assert ran.out.startswith("prompt 1: the texts part at output token 5 (")
-    assert "1 prompts, 8 tokens, 1 forks" in ran.out
+    ran = loaded(*SHORT, "--json")
+    (fork,) = json.loads(ran.out)["forks"]
+    assert (ran.code, fork["prompt"], fork["position"]) == (1, 0, 2)
+    assert fork["token_on"] == fork["token_off"] + 1
+    told = loaded(*SHORT)
+    assert told.code == 1
+    assert told.out.startswith(
+        f"prompt 1: the texts part at output token 2 ({fork['token_on']} with speculation, "
+        f"{fork['token_off']} without; the first logit led by "
+    )
 
 
 def test_the_package_brings_twenty_prompts():

@@ -9,7 +9,7 @@ import pytest
 from paceline.cli import chat as chat_module
 from paceline.types import SamplingParams
 
-GREEDY = SamplingParams(temperature=0, max_tokens=8)
+GREEDY = SamplingParams(temperature=0, max_tokens=5)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def talk(loaded, templated, monkeypatch):
             return line
 
         monkeypatch.setattr(builtins, "input", read)
-        return loaded("chat", "--max-tokens", "8", *args)
+        return loaded("chat", "--max-tokens", "5", *args)
 
     return run
 

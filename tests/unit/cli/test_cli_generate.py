@@ -7,10 +7,11 @@ import json
 
 import pytest
 
+from paceline.engine import LLM
 from paceline.types import SamplingParams
 
-GREEDY = SamplingParams(temperature=0, max_tokens=12)
-N = ("--max-tokens", "12")
+GREEDY = SamplingParams(temperature=0, max_tokens=10)
+N = ("--max-tokens", "10")
 KEYS = {
     "": {"text", "token_ids", "finish_reason", "usage", "speculation", "timing"},
     "usage": {"prompt_tokens", "completion_tokens"},
@@ -72,25 +73,36 @@ def test_options_reach_the_engine(cli):
         (["-t", "2", "--seed", "5", "--top-k", "3"], {"temperature": 2, "seed": 5, "top_k": 3}),
         (["-t", "2", "--seed", "5", "--top-p", "0.3"], {"temperature": 2, "seed": 5, "top_p": 0.3}),
         (["-t", "2", "--seed", "5", "--min-p", "0.2"], {"temperature": 2, "seed": 5, "min_p": 0.2}),
-        (["--stop", "("], {"temperature": 0, "stop": ("(",)}),
-        (["--stop", "zzz", "--stop", "\n"], {"temperature": 0, "stop": ("zzz", "\n")}),
     ],
 )
 def test_sampling_options(loaded, mini, args, params):
     plain = tuple(json.loads(loaded("def add(a, b):", "--json", *N).out)["token_ids"])
-    (expected,) = mini.generate("def add(a, b):", SamplingParams(max_tokens=12, **params))
+    (expected,) = mini.generate("def add(a, b):", SamplingParams(max_tokens=10, **params))
     found = json.loads(loaded("def add(a, b):", "--json", *N, *args).out)
     assert tuple(found["token_ids"]) == expected.token_ids
     assert found["text"] == expected.text
     assert expected.token_ids != plain
 
 
-def test_color_marks_exactly_the_accepted_tokens(loaded, mini):
-    with mini.stream("def add(a, b):", GREEDY) as stream:
-        drafted = [mini.tokenizer.decode(d.token_ids[: d.drafted]) for d in stream]
+@pytest.mark.parametrize("others", [(), ("no such text",)])
+def test_each_stop_ends_the_text_before_it(loaded, mini, others):
+    (plain,) = mini.generate("def add(a, b):", GREEDY)
+    stop = plain.text[4:7]
+    options = [word for text in (*others, stop) for word in ("--stop", text)]
+    found = json.loads(loaded("def add(a, b):", "--json", *N, *options).out)
+    assert found["text"] == plain.text[: plain.text.index(stop)]
+    assert found["finish_reason"] == "stop"
+
+
+def test_color_marks_exactly_the_accepted_tokens(loaded, monkeypatch):
+    llm = LLM("mini", draft="model:mini")  # Drafts what it will accept.
+    monkeypatch.setattr("paceline.cli.generate.load", lambda *args, **settings: llm)
+    with llm.stream("def add(a, b):", GREEDY) as stream:
+        drafted = [llm.tokenizer.decode(d.token_ids[: d.drafted]) for d in stream]
     ran = loaded("def add(a, b):", "--color", *N)
     green = [part.split("\x1b[0m")[0] for part in ran.out.split("\x1b[32m")[1:]]
-    assert "".join(green) == "".join(drafted) != ""
+    assert "".join(green) == "".join(drafted)
+    assert len(green) > 5
     plain = ran.out.replace("\x1b[32m", "").replace("\x1b[0m", "")
     assert plain == loaded("def add(a, b):", *N).out
 

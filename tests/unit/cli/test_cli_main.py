@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
-import paceline.models
 from paceline.cli import main as cli_main
 from paceline.errors import CacheError, ConfigError, DownloadError, ModelFileError, RequestError
 
+# The package exports a function of the same name.
+PULL = import_module("paceline.models.pull")
 PACELINE = [sys.executable, "-m", "paceline"]
-# The shortest context that no other test can outgrow: a stream long enough to be interrupted.
+# Long enough to be interrupted in mid-stream.
 ENDLESS = ["generate", "--draft", "none", "--max-tokens", "400", "def f():"]
 
 
@@ -86,7 +88,7 @@ def test_each_error_has_its_code(cli, monkeypatch, error, code, line):
     def fail(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["paceline.models.pull"], "installed", fail)
+    monkeypatch.setattr(PULL, "installed", fail)
     ran = cli("models")
     assert (ran.code, ran.out, ran.err) == (code, "", line)
 
@@ -95,7 +97,7 @@ def test_a_bug_keeps_its_traceback(cli, monkeypatch):
     def fail() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(sys.modules["paceline.models.pull"], "installed", fail)
+    monkeypatch.setattr(PULL, "installed", fail)
     with pytest.raises(ZeroDivisionError):
         cli("models")
 

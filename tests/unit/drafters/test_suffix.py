@@ -226,7 +226,7 @@ def test_a_step_reads_its_new_tokens_and_one_context_and_no_more(context, watche
 
 
 def test_memory_is_flat_over_many_requests(context, finish):
-    live = LiveSuffix(Suffix(history_tokens=400))
+    live = LiveSuffix(Suffix(history_tokens=200))
 
     def serve(requests: range) -> int:
         for i in requests:
@@ -238,7 +238,7 @@ def test_memory_is_flat_over_many_requests(context, finish):
         return tracemalloc.get_traced_memory()[0]
 
     tracemalloc.start()
-    peaks = [serve(range(20 * i, 20 * i + 20)) for i in range(6)]
+    peaks = [serve(range(10 * i, 10 * i + 10)) for i in range(6)]
     tracemalloc.stop()
     assert max(peaks[3:]) < 1.2 * max(peaks[:3])
 

@@ -9,7 +9,7 @@ import torch
 
 from paceline.errors import ConfigError, ModelError
 from paceline.kernels import ops, reference
-from paceline.kernels.attention import attend_row, paths
+from paceline.kernels.attention import attend_rows, paths
 from paceline.kernels.batch import Segment
 from tests.tiny_models import SPECS, Bench, Rows
 
@@ -97,7 +97,7 @@ def test_paths_of_a_chain_and_of_a_tree() -> None:
 
 def test_attention_of_a_row_is_its_formula() -> None:
     query, keys, values = torch.randn(6, 8), torch.randn(11, 2, 8), torch.randn(11, 2, 8)
-    found = attend_row(query, keys, values)
+    found = attend_rows(query[None], keys, values)[0]
     for head in range(6):
         scores = keys[:, head // 3].double() @ query[head].double() / 8**0.5
         expected = torch.softmax(scores, 0) @ values[:, head // 3].double()

@@ -136,8 +136,10 @@ def test_the_lock_admits_one(tmp_path: Path) -> None:
     ids=["order", "short", "long"],
 )
 def test_a_wrong_whole_is_forgotten(cache: Path, parts: list[bytes], problem: str) -> None:
+    written: list[int] = []
     with pytest.raises(DownloadError, match=problem):
-        pull("toy", fetch=Index(parts))
+        pull("toy", fetch=Index(parts), progress=lambda done, *_: written.append(done))
+    assert max(written) <= TOY.size_bytes
     assert listing(cache) == {"toy.lock"}
     pull("toy", fetch=Index())
     assert only_whole(cache)

@@ -45,7 +45,9 @@ def test_an_unknown_name_names_the_nearest(name: str) -> None:
         resolve(name)
 
 
-@pytest.mark.parametrize("name", ["", "nowhere.gguf", "./nowhere", "/nowhere/x", "a/../b", "a/b/c"])
+@pytest.mark.parametrize(
+    "name", ["", "nowhere.gguf", "./nowhere", "/nowhere/x", "a/../b", "a/b/c", "a/b/c/../d.gguf"]
+)
 def test_what_is_no_hub_reference_is_unknown(name: str) -> None:
     with pytest.raises(UnknownNameError, match="Unknown model"):
         pull(name)

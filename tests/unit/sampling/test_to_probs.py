@@ -32,6 +32,14 @@ def test_temperature_zero_is_the_lowest_of_the_highest():
     assert law(torch.tensor([1.0, 3.0, 2.0, 3.0]), temperature=0, top_k=3) == [0, 1, 0, 0]
 
 
+def test_the_lowest_of_equals_in_a_row_that_threads_share():
+    logits = torch.zeros(2, 151_936)
+    logits[:, [70_001, 70_002, 140_000]] = 1
+    laws = to_probs(logits, [SamplingParams(temperature=0)] * 2)
+    assert laws.nonzero().tolist() == [[0, 70_001], [1, 70_001]]
+    assert laws.sum() == 2
+
+
 def test_a_tiny_temperature_shares_between_equals_and_does_not_overflow():
     logits = torch.tensor([3e38, -3e38, 3e38])
     assert law(logits, temperature=1e-300) == [0.5, 0, 0.5]

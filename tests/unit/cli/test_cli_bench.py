@@ -1,0 +1,56 @@
+"""`paceline bench step`: the table and the JSON object of one measurement."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from paceline.bench.step import Spread, StepOverhead
+
+MEASURED = StepOverhead(
+    drafter="model:mini-draft",
+    k=4,
+    steps=30,
+    phases={"schedule": Spread(0.0371, 0.05), "verify": Spread(0.25, 0.5)},
+    overhead=Spread(0.75, 1.25),
+)
+
+
+@pytest.fixture
+def measured(cli, monkeypatch):
+    """`cli` with that measurement; what was asked for is kept."""
+    asked = {}
+
+    def measure(llm, prompt, params, k):
+        asked.update(llm=llm, params=params, k=k)
+        return MEASURED
+
+    monkeypatch.setattr("paceline.bench.step.measure_step", measure)
+    monkeypatch.setattr("paceline.cli.session.load", lambda *args, **settings: (args, settings))
+    return cli, asked
+
+
+def test_json(measured):
+    cli, asked = measured
+    found = json.loads(cli("bench", "step", "--json", "--max-tokens", "99").out)
+    assert found == {
+        "drafter": "model:mini-draft",
+        "k": 4,
+        "steps": 30,
+        "phases": {
+            "schedule": {"median_ms": 0.0371, "p90_ms": 0.05},
+            "verify": {"median_ms": 0.25, "p90_ms": 0.5},
+        },
+        "overhead": {"median_ms": 0.75, "p90_ms": 1.25},
+    }
+    assert asked["llm"] == (("mini", None, 1), {"k": 4, "threads": None})
+    assert (asked["params"].max_tokens, asked["params"].ignore_eos, asked["k"]) == (99, True, 4)
+
+
+def test_table(measured):
+    lines = measured[0]("bench", "step", "--k", "2").out.splitlines()
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    assert ["schedule", "0.037", "0.050"] in rows
+    assert ["whole step", "0.750", "1.250"] in rows
+    assert "30 steps, drafter model:mini-draft, k = 4" in lines[0]
