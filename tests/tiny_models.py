@@ -112,7 +112,11 @@ class Bench:
             logit_rows=torch.arange(start),
             hidden_layers=hidden_layers,
         )
-        return run(self.program, batch, self.kv)
+        return self.compute(batch, self.kv)
+
+    def compute(self, batch: Batch, kv: KVTensors) -> PassOutput:
+        """The executor under test."""
+        return run(self.program, batch, kv)
 
     def alone(self, tokens: Sequence[int]) -> Tensor:
         """logits[len(tokens), V] of a text in one pass of its own."""

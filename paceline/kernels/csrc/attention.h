@@ -1,0 +1,192 @@
+// Attention of some rows of one request through one key/value head, for any lanes.
+//
+// A row's keys stand in their logical order: the context, its ancestors in this pass, itself. Keys
+// and values of the context are read once for all rows and heads of the task. Each score is summed
+// along the head, each output along the keys, one by one; the softmax's sum goes by logical index
+// modulo 16. So a row's bits depend on its own path alone.
+#pragma once
+
+#include "attend.h"
+#include "rows.h"
+
+namespace {
+
+using pl::AttendTask;
+
+template <class V>
+struct Attention {
+  using F32 = typename V::F32;
+  static constexpr int kTile = 16;            // keys of a tile
+  static constexpr int kParts = kTile / V::N;
+
+  const AttendTask& task;
+  const pl::AttendScratch& scratch;
+
+  int queries() const { return (task.last - task.first) * task.heads; }
+  const float* query(int q) const {
+    return task.query + int64_t(task.first + q / task.heads) * task.query_stride +
+           q % task.heads * task.head_size;
+  }
+  float* out(int q) const {
+    return task.out + (task.first + q / task.heads) * task.out_stride +
+           q % task.heads * task.head_size;
+  }
+  float* scores(int q) const { return scratch.scores + q * scratch.scores_stride; }
+  int keys_of(int row) const { return task.context + task.depths[row] + 1; }
+
+  // Vectors in scratch are padded with zeros to whole lanes of any path.
+  int padded() const { return pl::padded_size(task.head_size); }
+
+  static PL_INLINE F32 widen(int type, const uint8_t* p) {
+    return type == PL_F32 ? V::load((const float*)p) : type == PL_F16 ? V::halves(p) : V::brains(p);
+  }
+
+  // One slot's vector as floats.
+  void read(const uint8_t* base, int64_t slot, float* to) const {
+    const int size = pl::float_bytes(task.kv_type), whole = task.head_size / V::N * V::N;
+    const uint8_t* from = base + (slot * task.slot_stride + task.kv_offset) * size;
+    for (int d = 0; d < whole; d += V::N) V::store(to + d, widen(task.kv_type, from + d * size));
+    if (whole == padded()) return;
+    memset(to + whole, 0, sizeof(float) * (padded() - whole));
+    uint8_t rest[V::N * 4] = {};
+    memcpy(rest, from + whole * size, (task.head_size - whole) * size);
+    if (whole < task.head_size) V::store(to + whole, widen(task.kv_type, rest));
+  }
+
+  // tile[D][16] = the keys of `count` slots side by side.
+  void read_keys(const int64_t* slots, int count, float* tile) const {
+    for (int j = 0; j < kTile; ++j) {
+      if (j < count) read(task.keys, slots[j], scratch.vector);
+      for (int d = 0; d < task.head_size; ++d) {
+        tile[d * kTile + j] = j < count ? scratch.vector[d] : 0.0f;
+      }
+    }
+  }
+
+  template <int Q>
+  void score_tile(const float* tile, int q, int column) const {
+    F32 sums[Q][kParts] = {};
+    const float* from[Q];
+    for (int i = 0; i < Q; ++i) from[i] = query(q + i);
+    for (int d = 0; d < task.head_size; ++d) {
+      for (int part = 0; part < kParts; ++part) {
+        const F32 key = V::load(tile + d * kTile + part * V::N);
+        for (int i = 0; i < Q; ++i) sums[i][part] = V::fma(key, V::all(from[i][d]), sums[i][part]);
+      }
+    }
+    for (int i = 0; i < Q; ++i) {
+      for (int part = 0; part < kParts; ++part) {
+        V::store(scores(q + i) + column + part * V::N, V::mul(sums[i][part], V::all(task.scale)));
+      }
+    }
+  }
+
+  // Scores of every query with `count` keys, written from `column` on in tiles of 16.
+  void score(const int64_t* slots, int count, int column) const {
+    for (int j = 0; j < count; j += kTile) {
+      read_keys(slots + j, count - j, scratch.tile);
+      int q = 0;
+      for (; q + 4 <= queries(); q += 4) score_tile<4>(scratch.tile, q, column + j);
+      for (; q + 2 <= queries(); q += 2) score_tile<2>(scratch.tile, q, column + j);
+      for (; q < queries(); ++q) score_tile<1>(scratch.tile, q, column + j);
+    }
+  }
+
+  // Moves the scores of a row's own path behind those of the context, and turns all into weights
+  // e^(score - max); returns 1 / their sum.
+  float soften(int q) const {
+    const int row = task.first + q / task.heads, keys = keys_of(row);
+    float* s = scores(q);
+    const float* own = s + scratch.own_column;
+    for (int r = row; r >= 0; r = task.parents[r]) scratch.path[task.depths[r]] = own[r];
+    memcpy(s + task.context, scratch.path, sizeof(float) * (task.depths[row] + 1));
+    float largest = s[0];
+    for (int j = 1; j < keys; ++j) largest = s[j] > largest ? s[j] : largest;
+    F32 parts[kParts] = {};
+    for (int j = 0; j < keys; j += kTile) {
+      for (int part = 0; part < kParts; ++part) {
+        const int at = j + part * V::N;
+        const F32 score = V::add(Rows<V>::load_part(s + at, keys - at), V::all(-largest));
+        Rows<V>::store_part(s + at, Rows<V>::exp(score), keys - at);
+        parts[part] = V::add(parts[part], Rows<V>::load_part(s + at, keys - at));
+      }
+    }
+    return 1.0f / Rows<V>::total(parts);
+  }
+
+  // sums[Q][D] += weights[Q][count] . values[count][D]
+  template <int Q>
+  void mix_tile(const float* values, int count, int q, int column) const {
+    const int size = padded();
+    for (int d = 0; d < size; d += V::N) {
+      F32 sums[Q];
+      for (int i = 0; i < Q; ++i) sums[i] = V::load(scratch.sums + (q + i) * size + d);
+      for (int j = 0; j < count; ++j) {
+        const F32 value = V::load(values + j * size + d);
+        for (int i = 0; i < Q; ++i) {
+          sums[i] = V::fma(value, V::all(scores(q + i)[column + j]), sums[i]);
+        }
+      }
+      for (int i = 0; i < Q; ++i) V::store(scratch.sums + (q + i) * size + d, sums[i]);
+    }
+  }
+
+  void mix(const float* values, int count, int first, int last, int column) const {
+    int q = first;
+    for (; q + 4 <= last; q += 4) mix_tile<4>(values, count, q, column);
+    for (; q + 2 <= last; q += 2) mix_tile<2>(values, count, q, column);
+    for (; q < last; ++q) mix_tile<1>(values, count, q, column);
+  }
+
+  void mix_context() const {
+    memset(scratch.sums, 0, sizeof(float) * queries() * padded());
+    for (int j = 0; j < task.context; j += kTile) {
+      const int count = task.context - j < kTile ? task.context - j : kTile;
+      for (int k = 0; k < count; ++k) {
+        read(task.values, task.context_slots[j + k], scratch.tile + k * padded());
+      }
+      mix(scratch.tile, count, 0, queries(), j);
+    }
+  }
+
+  // The rows' own paths, by runs of rows that follow one another.
+  void mix_paths() const {
+    for (int r = 0; r < task.last; ++r) {
+      read(task.values, task.own_slots[r], scratch.own_values + int64_t(r) * padded());
+    }
+    for (int row = task.first; row < task.last; ++row) {
+      const int q = (row - task.first) * task.heads;
+      for (int r = row; r >= 0; r = task.parents[r]) scratch.path_rows[task.depths[r]] = r;
+      for (int depth = 0, run; depth <= task.depths[row]; depth += run) {
+        const int r = scratch.path_rows[depth];
+        for (run = 1; depth + run <= task.depths[row]; ++run) {
+          if (scratch.path_rows[depth + run] != r + run) break;
+        }
+        const float* values = scratch.own_values + int64_t(r) * padded();
+        mix(values, run, q, q + task.heads, task.context + depth);
+      }
+    }
+  }
+
+  void run() const {
+    score(task.context_slots, task.context, 0);
+    score(task.own_slots, task.last, scratch.own_column);
+    for (int q = 0; q < queries(); ++q) scratch.inverse_sums[q] = soften(q);
+    mix_context();
+    mix_paths();
+    for (int q = 0; q < queries(); ++q) {
+      const F32 inverse = V::all(scratch.inverse_sums[q]);
+      for (int d = 0; d < task.head_size; d += V::N) {
+        const F32 mixed = V::mul(V::load(scratch.sums + q * padded() + d), inverse);
+        Rows<V>::store_part(out(q) + d, mixed, task.head_size - d);
+      }
+    }
+  }
+};
+
+template <class V>
+void attend(const AttendTask& task, const pl::AttendScratch& scratch) {
+  Attention<V>{task, scratch}.run();
+}
+
+}  // namespace

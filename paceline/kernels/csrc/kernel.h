@@ -1,0 +1,184 @@
+// One super-block of 16 outputs against R rows, for any lanes and any format.
+//
+// Integers are exact until the super-block's (or group's) scale is applied, and float steps come
+// in one order with explicit fused multiply-adds: a row's result is the same for every R, path
+// and thread count.
+#pragma once
+
+#include "layout.h"
+
+namespace {
+
+#define PL_INLINE inline __attribute__((always_inline))
+
+using pl::Activations;
+using pl::kGroup;
+using pl::kGroups;
+using pl::kOutputs;
+using pl::Scales;
+
+template <int I>
+struct Index {
+  static constexpr int value = I;
+};
+
+template <int I, int END, class Body>
+PL_INLINE void unroll(const Body& body) {
+  if constexpr (I < END) {
+    body(Index<I>{});
+    unroll<I + 1, END>(body);
+  }
+}
+
+constexpr int kFetchAhead = 2560;   // bytes between a weight's prefetch and its use
+
+template <class V, int BITS, Scales KIND, int R>
+struct Tile {
+  static constexpr bool kSuper = KIND == Scales::affine_super || KIND == Scales::signed_super;
+  static constexpr int kGroupBytes = BITS * kGroup * kOutputs / 8;
+  // Narrow sums cannot hold 8-bit codes: those go as two nibbles, the high ones scaled by 16.
+  static constexpr bool kSplit = BITS == 8 && !V::kWideSums;
+  static constexpr int kSteps = kSplit ? 16 : 8;
+  // Dots that one Sum takes before it is scaled into the total.
+  static constexpr int kRun = V::kWideSums ? (KIND == Scales::signed_super ? 4 : 8)
+                              : BITS == 6  ? 2
+                              : BITS == 5  ? 4
+                                           : 8;
+
+  static constexpr int quad_at(int step) {
+    if (KIND == Scales::signed_super) return step;
+    return BITS == 8 ? step % 8 : step / 2 + step % 2 * 4;
+  }
+
+  template <int STEP>
+  static PL_INLINE typename V::Codes codes(const uint8_t* group) {
+    constexpr int quad = quad_at(STEP);
+    if constexpr (BITS == 8) {
+      const typename V::Codes whole = V::codes(group + quad * 64);
+      if constexpr (!kSplit) return whole;
+      else return STEP < 8 ? V::low(whole) : V::high(whole);
+    } else {
+      const typename V::Codes both = V::codes(group + quad % 4 * 64);
+      const typename V::Codes nibble = quad < 4 ? V::low(both) : V::high(both);
+      if constexpr (BITS == 4) {
+        return nibble;
+      } else if constexpr (BITS == 5) {
+        return V::template with_bits<4 - quad, 0x10>(nibble, V::codes(group + 256));
+      } else {
+        return V::template with_bits<4 - quad % 4 * 2, 0x30>(
+            nibble, V::codes(group + 256 + quad / 4 * 64));
+      }
+    }
+  }
+
+  // total += scale * (codes . activations) over one group. `first` scales the steps of the lower
+  // half, `second` those of the upper one.
+  static PL_INLINE void add_group(typename V::I32 (&total)[R], const uint8_t* group,
+                                  const int8_t* q, typename V::Scale first,
+                                  typename V::Scale second) {
+    typename V::Sum sum[R];
+    unroll<0, kSteps>([&](auto step) __attribute__((always_inline)) {
+      constexpr int at = decltype(step)::value;
+      // The halves read the same nibbles: reading them again is cheaper than keeping them.
+      if constexpr (at == kSteps / 2 && quad_at(1) == 1) __asm__ volatile("" ::: "memory");
+      if constexpr (at % kRun == 0) {
+        for (int r = 0; r < R; ++r) sum[r] = typename V::Sum{};
+      }
+      const typename V::Codes c = codes<at>(group);
+      for (int r = 0; r < R; ++r) {
+        sum[r] = V::dot(sum[r], c, q + r * sizeof(Activations) + quad_at(at) * 4);
+      }
+      if constexpr (at % kRun == kRun - 1) {
+        const typename V::Scale scale = at < kSteps / 2 || kRun == kSteps ? first : second;
+        for (int r = 0; r < R; ++r) total[r] = V::add_scaled(total[r], sum[r], scale);
+      }
+    });
+  }
+
+  static PL_INLINE void fetch(const uint8_t* group, int half) {
+    if (half) return;
+    for (int line = 0; line < kGroupBytes + 40; line += 64) V::fetch(group + kFetchAhead + line);
+  }
+
+  static PL_INLINE void accumulate(float* acc, typename V::F32 part, const Activations& a) {
+    V::store(acc, V::fma(part, V::all(a.scale), V::load(acc)));
+  }
+
+  static PL_INLINE void affine_super(const uint8_t* w, int half, const Activations* a,
+                                     float* acc) {
+    const uint8_t* scales = w + kGroups * kGroupBytes + half * V::N;
+    typename V::I32 total[R] = {};
+    for (int g = 0; g < kGroups; ++g) {
+      const uint8_t* group = w + g * kGroupBytes + half * V::N * 4;
+      fetch(group, half);
+      const typename V::Scale scale = V::scale_u8(scales + g * 16);
+      add_group(total, group, a->q + g * kGroup, scale, scale);
+    }
+    const uint8_t* rest = w + kGroups * kGroupBytes + 128 + half * V::N * 2;
+    const typename V::F32 d = V::halves(rest + 128);
+    const typename V::F32 negative = V::mul(V::halves(rest + 160), V::all(-1.0f));
+    for (int r = 0; r < R; ++r) {
+      typename V::I32 minima = V::pair_dot(V::pair_u8(rest), a[r].sums32);
+      for (int p = 1; p < 4; ++p) {
+        minima = V::add(minima, V::pair_dot(V::pair_u8(rest + p * 32), a[r].sums32 + p * 2));
+      }
+      const typename V::F32 scaled = V::mul(V::real(total[r]), d);
+      accumulate(acc + r * kOutputs, V::fma(V::real(minima), negative, scaled), a[r]);
+    }
+  }
+
+  static PL_INLINE void signed_super(const uint8_t* w, int half, const Activations* a,
+                                     float* acc) {
+    const uint8_t* scales = w + kGroups * kGroupBytes + half * V::N;
+    typename V::I32 total[R] = {};
+    for (int g = 0; g < kGroups; ++g) {
+      const uint8_t* group = w + g * kGroupBytes + half * V::N * 4;
+      fetch(group, half);
+      const typename V::Scale first = V::scale_s8(scales + g * 32);
+      const typename V::Scale second = V::scale_s8(scales + g * 32 + 16);
+      add_group(total, group, a->q + g * kGroup, first, second);
+      const typename V::Pair offsets = V::pair_of(first, second);
+      for (int r = 0; r < R; ++r) {
+        total[r] = V::sub(total[r], V::pair_dot(offsets, a[r].sums16 + g * 2));
+      }
+    }
+    const typename V::F32 d = V::halves(w + kGroups * kGroupBytes + 256 + half * V::N * 2);
+    for (int r = 0; r < R; ++r) {
+      accumulate(acc + r * kOutputs, V::mul(V::real(total[r]), d), a[r]);
+    }
+  }
+
+  static PL_INLINE void by_group(const uint8_t* w, int groups, int half, const Activations* a,
+                                 float* acc) {
+    const uint8_t* scales = w + groups * kGroupBytes + half * V::N * 2;
+    const typename V::Scale first = V::scale_all(1), second = V::scale_all(kSplit ? 16 : 1);
+    typename V::F32 part[R] = {};
+    for (int g = 0; g < groups; ++g) {
+      const uint8_t* group = w + g * kGroupBytes + half * V::N * 4;
+      fetch(group, half);
+      typename V::I32 total[R] = {};
+      add_group(total, group, a->q + g * kGroup, first, second);
+      const typename V::F32 d = V::halves(scales + g * 32);
+      const typename V::F32 m = KIND == Scales::affine_group
+                                    ? V::halves(scales + (groups + g) * 32)
+                                    : V::mul(d, V::all(-float(1 << (BITS - 1))));
+      for (int r = 0; r < R; ++r) {
+        part[r] = V::fma(V::real(total[r]), d, part[r]);
+        part[r] = V::fma(m, V::all(a[r].group_sums[g]), part[r]);
+      }
+    }
+    for (int r = 0; r < R; ++r) accumulate(acc + r * kOutputs, part[r], a[r]);
+  }
+
+  // acc[R, 16] += the super-block at w times rows a[0..R).
+  static void run(const uint8_t* w, int groups, const Activations* a, float* acc) {
+    for (int half = 0; half < kOutputs / V::N; ++half) {
+      float* lanes = acc + half * V::N;
+      if constexpr (KIND == Scales::affine_super) affine_super(w, half, a, lanes);
+      else if constexpr (KIND == Scales::signed_super) signed_super(w, half, a, lanes);
+      else by_group(w, groups, half, a, lanes);
+    }
+  }
+};
+
+}  // namespace

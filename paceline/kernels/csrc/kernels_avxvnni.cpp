@@ -1,0 +1,4 @@
+#include "lanes_avxvnni.h"
+#include "sweep.h"
+
+const pl::Kernels pl::kAvxVnni = kernels_of<AvxVnniLanes>();

@@ -1,0 +1,129 @@
+#include "pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace pl {
+namespace {
+
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+constexpr auto kSpin = std::chrono::microseconds(40);
+constexpr int kPatience = 4000;
+
+// Workers claim tasks by lowering `left`; one that is late finds nothing and holds nobody up.
+class Pool {
+ public:
+  int size() const { return int(workers_.size()) + 1; }
+
+  void resize(int count) {
+    std::lock_guard<std::mutex> turn(turn_);
+    stop();
+    for (int i = 1; i < count; ++i) workers_.emplace_back([this] { work(); });
+  }
+
+  void run(int tasks, void (*task)(const void*, int), const void* context) {
+    std::lock_guard<std::mutex> turn(turn_);
+    if (workers_.empty() || tasks == 1) {
+      for (int i = 0; i < tasks; ++i) task(context, i);
+      return;
+    }
+    task_ = task;
+    context_ = context;
+    done_.store(0, std::memory_order_relaxed);
+    left_.store(tasks);
+    if (sleepers_.load() > 0) {
+      std::lock_guard<std::mutex> lock(sleep_);
+      wake_.notify_all();
+    }
+    take_tasks();
+    for (int i = 0; done_.load(std::memory_order_acquire) < tasks; ++i) {
+      if (i < kPatience) relax();
+      else std::this_thread::yield();   // a worker may wait for this very core
+    }
+  }
+
+ private:
+  // A claim is good only while its run lasts: the caller waits for every claimed task, and `left_`
+  // is raised again only after that.
+  void take_tasks() {
+    int left = left_.load(std::memory_order_acquire);
+    while (left > 0) {
+      if (!left_.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel)) continue;
+      task_(context_, left - 1);
+      done_.fetch_add(1, std::memory_order_acq_rel);
+      left = left_.load(std::memory_order_acquire);
+    }
+  }
+
+  bool idle() const { return left_.load() <= 0 && !stopping_.load(); }
+
+  void work() {
+    while (!stopping_.load()) {
+      take_tasks();
+      const auto give_up = std::chrono::steady_clock::now() + kSpin;
+      while (idle() && std::chrono::steady_clock::now() < give_up) {
+        for (int i = 0; i < 32 && idle(); ++i) relax();
+      }
+      if (!idle()) continue;
+      std::unique_lock<std::mutex> lock(sleep_);
+      sleepers_.fetch_add(1);
+      wake_.wait(lock, [this] { return !idle(); });
+      sleepers_.fetch_sub(1);
+    }
+  }
+
+  void stop() {
+    {
+      std::lock_guard<std::mutex> lock(sleep_);
+      stopping_.store(true);
+      wake_.notify_all();
+    }
+    for (std::thread& worker : workers_) worker.join();
+    workers_.clear();
+    stopping_.store(false);
+  }
+
+  std::mutex turn_, sleep_;
+  std::condition_variable wake_;
+  std::vector<std::thread> workers_;
+  std::atomic<int> left_{0}, done_{0}, sleepers_{0};
+  std::atomic<bool> stopping_{false};
+  void (*task_)(const void*, int) = nullptr;
+  const void* context_ = nullptr;
+};
+
+// Never destroyed: its threads end with the process.
+Pool& pool() {
+  static Pool* pool = new Pool;
+  return *pool;
+}
+
+}  // namespace
+
+void parallel(int tasks, void (*task)(const void*, int), const void* context) {
+  if (tasks > 0) pool().run(tasks, task, context);
+}
+
+int threads() { return pool().size(); }
+
+bool set_threads(int count) {
+  try {
+    pool().resize(count);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace pl

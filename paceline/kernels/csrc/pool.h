@@ -1,0 +1,23 @@
+// A small thread pool: the caller works too, and idle threads spin briefly before they sleep.
+#pragma once
+
+#include <stdint.h>
+
+namespace pl {
+
+// Runs task(context, i) for i in 0 .. tasks - 1, in any order on any thread, and returns when all
+// are done. Calls from several threads take turns.
+void parallel(int tasks, void (*task)(const void* context, int i), const void* context);
+
+template <class Body>
+void parallel_for(int tasks, const Body& body) {
+  parallel(
+      tasks, [](const void* context, int i) { (*static_cast<const Body*>(context))(i); }, &body);
+}
+
+int threads();
+
+// Returns false if the threads cannot be made.
+bool set_threads(int count);
+
+}  // namespace pl

@@ -1,0 +1,168 @@
+#include "program.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <new>
+
+#include "pack.h"
+#include "pool.h"
+
+namespace pl {
+namespace {
+
+constexpr int kChunk = 1024;       // numbers of a row that one task computes
+constexpr int kWorthIt = 8192;     // numbers below which threads are not worth waking
+
+// Calls body(row, first column, columns) over all rows; the cut does not change any number.
+template <class Body>
+void over_elements(int rows, int width, const Body& body) {
+  if (int64_t(rows) * width < kWorthIt) {
+    for (int row = 0; row < rows; ++row) body(row, 0, width);
+    return;
+  }
+  const int chunks = (width + kChunk - 1) / kChunk;
+  parallel_for(rows * chunks, [&](int task) {
+    const int at = task % chunks * kChunk;
+    body(task / chunks, at, at + kChunk < width ? kChunk : width - at);
+  });
+}
+
+template <class Body>
+void over_rows(int rows, int width, const Body& body) {
+  if (int64_t(rows) * width < kWorthIt) {
+    for (int row = 0; row < rows; ++row) body(row);
+    return;
+  }
+  parallel_for(rows, body);
+}
+
+void embed(const pl_op& op, Run& run) {
+  const pl_register& out = run.out(op);
+  over_rows(run.pass.rows, int(out.width), [&](int row) {
+    unpack_row(*op.weight, run.pass.ids[row], out.data + row * out.width);
+  });
+}
+
+void rms_norm(const pl_op& op, Run& run) {
+  const pl_register &source = run.source(op, 0), &out = run.out(op);
+  over_rows(run.rows(op), int(out.width), [&](int row) {
+    run.kernels.rms_norm(source.data + row * out.width, op.vector, op.eps, int(out.width),
+                         out.data + row * out.width);
+  });
+}
+
+void rotation(const pl_op& op, Run& run) {
+  const pl_register& out = run.out(op);
+  const int half = int(out.width) / 2;
+  for (int row = 0; row < run.pass.rows; ++row) {
+    float* cos = out.data + row * out.width;
+    for (int i = 0; i < half; ++i) {
+      const float angle = float(run.pass.positions[row]) * op.vector[i];
+      cos[i] = cosf(angle);
+      cos[half + i] = sinf(angle);
+    }
+  }
+}
+
+void rope(const pl_op& op, Run& run) {
+  const pl_register &source = run.source(op, 0), &table = run.source(op, 1);
+  const pl_register& out = run.out(op);
+  const int size = int(table.width), half = size / 2;
+  over_rows(run.rows(op), int(out.width), [&](int row) {
+    const float* cos = table.data + row * table.width;
+    for (int64_t at = row * out.width; at < (row + 1) * out.width; at += size) {
+      run.kernels.rope(source.data + at, cos, cos + half, half, out.data + at);
+    }
+  });
+}
+
+void silu_mul(const pl_op& op, Run& run) {
+  const pl_register& out = run.out(op);
+  over_elements(run.rows(op), int(out.width), [&](int row, int first, int count) {
+    const int64_t at = row * out.width + first;
+    run.kernels.silu_mul(run.source(op, 0).data + at, run.source(op, 1).data + at, count,
+                         out.data + at);
+  });
+}
+
+void add(const pl_op& op, Run& run) {
+  const pl_register& out = run.out(op);
+  over_elements(run.rows(op), int(out.width), [&](int row, int first, int count) {
+    const int64_t at = row * out.width + first;
+    run.kernels.add(run.source(op, 0).data + at, run.source(op, 1).data + at, count,
+                    out.data + at);
+  });
+}
+
+void copy_logit_rows(const pl_register& source, const pl_pass& pass, float* to) {
+  for (int i = 0; i < pass.logit_row_count; ++i) {
+    memcpy(to + i * source.width, source.data + pass.logit_rows[i] * source.width,
+           sizeof(float) * source.width);
+  }
+}
+
+void layer_end(const pl_op& op, Run& run) {
+  float* wanted = run.pass.hidden ? run.pass.hidden[op.layer] : nullptr;
+  if (wanted) copy_logit_rows(run.source(op, 0), run.pass, wanted);
+}
+
+void run_one(const pl_op& op, Run& run) {
+  switch (op.kind) {
+    case PL_EMBED: return embed(op, run);
+    case PL_RMS_NORM: return rms_norm(op, run);
+    case PL_ROTATION: return rotation(op, run);
+    case PL_ROPE: return rope(op, run);
+    case PL_ATTEND: return run_attend(op, run);
+    case PL_SILU_MUL: return silu_mul(op, run);
+    case PL_ADD: return add(op, run);
+    case PL_LAYER_END: return layer_end(op, run);
+    case PL_LOGIT_ROWS: return copy_logit_rows(run.source(op, 0), run.pass, run.out(op).data);
+  }
+}
+
+// How many operations from the first on are products of one source, into registers of their own.
+int linears_from(const pl_op* op, const pl_op* end) {
+  const pl_op* next = op;
+  while (next < end && next->kind == PL_LINEAR && next->sources[0] == op->sources[0] &&
+         next - op < kTogether) {
+    ++next;
+  }
+  return int(next - op);
+}
+
+void run_all(const pl_op* op, const pl_op* end, Run& run) {
+  while (op < end) {
+    if (op->kind == PL_LINEAR) {
+      const int count = linears_from(op, end);
+      run_linears(op, count, run);
+      op += count;
+    } else {
+      run_one(*op++, run);
+    }
+  }
+}
+
+bool sound(const pl_op* ops, int count, const pl_register* registers, const pl_pass* pass) {
+  if (!ops || count < 1 || !registers || !pass || pass->rows < 1) return false;
+  for (int i = 0; i < count; ++i) {
+    const bool weighs = ops[i].kind == PL_LINEAR || ops[i].kind == PL_EMBED;
+    if (weighs && !is_packed(ops[i].weight)) return false;
+  }
+  return pass->ids && pass->positions && pass->slots && pass->keys && pass->values;
+}
+
+}  // namespace
+}  // namespace pl
+
+extern "C" int32_t pl_run(const pl_op* ops, int32_t count, const pl_register* registers,
+                          const pl_pass* pass) {
+  if (!pl::sound(ops, count, registers, pass)) return PL_BAD_ARGUMENT;
+  pl::Run run{registers, *pass, pl::kernels()};
+  try {
+    pl::run_all(ops, ops + count, run);
+  } catch (const std::bad_alloc&) {
+    return PL_NO_MEMORY;
+  }
+  return run.out_of_memory ? PL_NO_MEMORY : PL_OK;
+}

@@ -1,0 +1,101 @@
+// Operations on single rows of floats, for any lanes. Sums run over 16 partial sums, by index
+// modulo 16, whatever the lanes; so do tails, padded with zeros.
+#pragma once
+
+#include <string.h>
+
+#include "kernel.h"
+
+namespace {
+
+template <class V>
+struct Rows {
+  using F32 = typename V::F32;
+  static constexpr int kParts = 16 / V::N;
+
+  static PL_INLINE F32 load_part(const float* p, int count) {
+    if (count >= V::N) return V::load(p);
+    alignas(64) float padded[V::N] = {};
+    memcpy(padded, p, sizeof(float) * (count > 0 ? count : 0));
+    return V::load(padded);
+  }
+
+  static PL_INLINE void store_part(float* p, F32 value, int count) {
+    if (count >= V::N) return V::store(p, value);
+    alignas(64) float padded[V::N];
+    V::store(padded, value);
+    memcpy(p, padded, sizeof(float) * (count > 0 ? count : 0));
+  }
+
+  static PL_INLINE float total(const F32 (&parts)[kParts]) {
+    alignas(64) float lanes[16];
+    for (int part = 0; part < kParts; ++part) V::store(lanes + part * V::N, parts[part]);
+    for (int step = 8; step; step /= 2) {
+      for (int i = 0; i < step; ++i) lanes[i] += lanes[i + step];
+    }
+    return lanes[0];
+  }
+
+  // e^x by Cephes' polynomial, within 2 ulp; x is cut to -87 .. 88.
+  static PL_INLINE F32 exp(F32 x) {
+    constexpr float kRound = 12582912.0f;   // adding it leaves the nearest integer
+    x = V::min(V::all(88.0f), V::max(V::all(-87.0f), x));
+    const F32 n = V::add(V::fma(x, V::all(1.44269504f), V::all(kRound)), V::all(-kRound));
+    F32 r = V::fma(n, V::all(-0.693359375f), x);
+    r = V::fma(n, V::all(2.12194440e-4f), r);
+    constexpr float kTerms[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                                1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f};
+    F32 p = V::all(1.9875691500e-4f);
+    for (const float term : kTerms) p = V::fma(p, r, V::all(term));
+    return V::mul(p, V::power_of_two(n));
+  }
+
+  // out = x / sqrt(mean(x^2) + eps) * scale
+  static void rms_norm(const float* x, const float* scale, float eps, int width, float* out) {
+    F32 parts[kParts] = {};
+    for (int i = 0; i < width; i += 16) {
+      for (int part = 0; part < kParts; ++part) {
+        const int at = i + part * V::N;
+        const F32 value = load_part(x + at, width - at);
+        parts[part] = V::fma(value, value, parts[part]);
+      }
+    }
+    const float root = __builtin_sqrtf(total(parts) / float(width) + eps);
+    const F32 inverse = V::all(1.0f / root);
+    for (int i = 0; i < width; i += V::N) {
+      const F32 normed = V::mul(load_part(x + i, width - i), inverse);
+      store_part(out + i, V::mul(normed, load_part(scale + i, width - i)), width - i);
+    }
+  }
+
+  // out = gate / (1 + e^-gate) * up
+  static void silu_mul(const float* gate, const float* up, int width, float* out) {
+    for (int i = 0; i < width; i += V::N) {
+      const F32 g = load_part(gate + i, width - i);
+      const F32 sigmoid = V::add(V::all(1.0f), exp(V::mul(g, V::all(-1.0f))));
+      const F32 value = V::mul(V::div(g, sigmoid), load_part(up + i, width - i));
+      store_part(out + i, value, width - i);
+    }
+  }
+
+  static void add(const float* left, const float* right, int width, float* out) {
+    for (int i = 0; i < width; i += V::N) {
+      const F32 sum = V::add(load_part(left + i, width - i), load_part(right + i, width - i));
+      store_part(out + i, sum, width - i);
+    }
+  }
+
+  // Rotates one head's halves: (a, b) -> (a cos - b sin, b cos + a sin).
+  static void rope(const float* x, const float* cos, const float* sin, int half, float* out) {
+    for (int i = 0; i < half; i += V::N) {
+      const int left = half - i;
+      const F32 a = load_part(x + i, left), b = load_part(x + half + i, left);
+      const F32 c = load_part(cos + i, left), s = load_part(sin + i, left);
+      const F32 minus = V::mul(V::mul(b, s), V::all(-1.0f));
+      store_part(out + i, V::add(V::mul(a, c), minus), left);
+      store_part(out + half + i, V::add(V::mul(b, c), V::mul(a, s)), left);
+    }
+  }
+};
+
+}  // namespace
