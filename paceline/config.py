@@ -67,6 +67,8 @@ class EngineConfig:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     speculation: SpeculationConfig = field(default_factory=SpeculationConfig)
     dtype: str = "auto"
+    kernels: str = "torch"
+    """torch, or native: the compiled library."""
     device: str = "cpu"
     threads: int | None = None
 

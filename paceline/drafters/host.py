@@ -16,3 +16,4 @@ class Host:
     pool: BlockPool
     max_rows: int
     device: str
+    kernels: str

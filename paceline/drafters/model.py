@@ -29,7 +29,7 @@ class DraftModel:
 
     def build(self, host: Host) -> LiveDrafter:
         """Load it beside the target; raises VocabularyError where its ids mean other text."""
-        model = load_model(self.model, dtype=self.dtype, device=host.device)
+        model = load_model(self.model, dtype=self.dtype, device=host.device, kernels=host.kernels)
         check_same_vocabulary(
             host.target.tokenizer,
             model.tokenizer,

@@ -140,6 +140,7 @@ class Engine:
             pool=self.pool,
             max_rows=self.config.scheduler.max_rows,
             device=self.config.device,
+            kernels=self.config.kernels,
         )
         loaded = {}
         for text in dict.fromkeys((*self.config.speculation.drafts, OFF)):
