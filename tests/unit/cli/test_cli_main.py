@@ -18,7 +18,7 @@ from paceline.models.aliases import ALIASES, EMBEDDED
 PULL = import_module("paceline.models.pull")
 PACELINE = [sys.executable, "-m", "paceline"]
 # Long enough to be interrupted in mid-stream.
-ENDLESS = ["generate", "--draft", "none", "--max-tokens", "400", "def f():"]
+ENDLESS = ["generate", "--draft", "none", "--max-tokens", "1000", "def fibonacci(n):"]
 
 
 def one_line(text: str) -> str:
