@@ -46,7 +46,10 @@ def test_json(measured):
         },
         "overhead": {"median_ms": 0.75, "p90_ms": 1.25},
     }
-    assert asked["llm"] == (("mini", None, 1), {"k": 4, "threads": None, "max_model_len": 512})
+    assert asked["llm"] == (
+        ("mini", None, 1),
+        {"k": 4, "kernels": "torch", "threads": None, "max_model_len": 512},
+    )
     assert (asked["params"].max_tokens, asked["params"].ignore_eos, asked["k"]) == (99, True, 4)
 
 
