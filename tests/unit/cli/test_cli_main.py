@@ -194,7 +194,12 @@ def start(*args: str) -> subprocess.Popen[bytes]:
     """A paceline whose first text is out."""
     pipe = subprocess.PIPE
     running = subprocess.Popen(
-        [*PACELINE, *args], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        [*PACELINE, *args],
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        # A shell's background jobs ignore SIGINT, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert running.stdout is not None
     assert running.stdout.read(1) != b""
