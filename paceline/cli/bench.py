@@ -27,7 +27,7 @@ def step(
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     k: options.K = 4,
-    kernels: options.Kernels = "torch",
+    kernels: options.Kernels = "auto",
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,

@@ -19,17 +19,28 @@ from paceline.tree import NO_DRAFT, Draft, DraftBuilder
 @register("model")
 @dataclass(frozen=True)
 class DraftModel:
-    """Options of a draft model: its name or path, the draft length, its precision."""
+    """Options of a draft model: its name or path, the draft length, its precision.
+
+    Its precision changes speed, never the text.
+    """
 
     model: str
     k: int = 4
     dtype: str = "auto"
+    quantize: str | None = None
+    """int4 or int8; None leaves its matrices as they are stored."""
 
     needs = Needs()
 
     def build(self, host: Host) -> LiveDrafter:
         """Load it beside the target; raises VocabularyError where its ids mean other text."""
-        model = load_model(self.model, dtype=self.dtype, device=host.device, kernels=host.kernels)
+        model = load_model(
+            self.model,
+            dtype=self.dtype,
+            device=host.device,
+            kernels=host.kernels,
+            quantize=self.quantize,
+        )
         check_same_vocabulary(
             host.target.tokenizer,
             model.tokenizer,

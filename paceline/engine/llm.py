@@ -14,7 +14,7 @@ from paceline.config import EngineConfig
 from paceline.engine.engine import Engine
 from paceline.engine.options import LLMOptions, configure
 from paceline.errors import RequestError
-from paceline.kernels.library import use_threads
+from paceline.kernels.library import available, use_threads
 from paceline.models import Message, Progress, load_model, render_chat
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
 
@@ -30,7 +30,8 @@ class LLM:
         draft: option strings of the drafters to load; the first one is the default.
         config: the whole configuration; `options` override single fields of it.
         progress: called with (done, total, what) while the model is pulled and loaded.
-        options: k, rule, dtype, kernels, device, threads, max_model_len, max_num_requests.
+        options: k, rule, dtype, kernels, quantize, device, threads, max_model_len,
+            max_num_requests.
 
     Raises:
         PacelineError: the model, a drafter or an option cannot be used.
@@ -50,13 +51,14 @@ class LLM:
         self.config = configure(config or EngineConfig(), drafts, options)
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-            if self.config.kernels == "native":
+            if available():
                 use_threads(self.config.threads)
         self.model = load_model(
             model,
             dtype=self.config.dtype,
             device=self.config.device,
             kernels=self.config.kernels,
+            quantize=self.config.quantize,
             progress=progress,
         )
         self.tokenizer = self.model.tokenizer
