@@ -29,6 +29,9 @@ class DraftModel:
     dtype: str = "auto"
     quantize: str | None = None
     """int4 or int8; None leaves its matrices as they are stored."""
+    head_ids: int | None = None
+    """Draft only from the first so many ids, mostly the frequent ones; a head that is cut is
+    quicker."""
 
     needs = Needs()
 
@@ -40,6 +43,7 @@ class DraftModel:
             device=host.device,
             kernels=host.kernels,
             quantize=self.quantize,
+            head_ids=self.head_ids,
         )
         check_same_vocabulary(
             host.target.tokenizer,

@@ -115,6 +115,11 @@ class PackedWeight:
             _succeed(library().pl_rows(struct, ids.data_ptr(), len(ids), rows.data_ptr()))
         return rows
 
+    def first_rows(self, count: int) -> PackedWeight:
+        """The matrix of its first `count` rows, in the same memory."""
+        size = packed_bytes(self.format, count, self.in_features)
+        return PackedWeight(self.format, count, self.in_features, self.data[:size])
+
     def struct(self) -> Weight:
         """The weight in the library's terms; `data` must outlive it."""
         return Weight(

@@ -29,9 +29,14 @@ Weights = Mapping[str, Tensor | PackedWeight]
 """Tensors and packed matrices by the names of `family.tensor_shapes`."""
 
 
-def build_program(spec: ModelSpec, weights: Weights) -> Program:
-    """The whole pass: embedding, layers, and the head for the logit rows alone."""
+def build_program(spec: ModelSpec, weights: Weights, head_ids: int | None = None) -> Program:
+    """The whole pass: embedding, layers, and the head for the logit rows alone.
+
+    With `head_ids` the logits are those of the first so many ids, [N, head_ids].
+    """
     head = weights["embed" if spec.tie_embeddings else "head"]
+    if head_ids is not None:
+        head = head.first_rows(head_ids) if isinstance(head, PackedWeight) else head[:head_ids]
     return Program(
         ops=(
             Embed(out="x", table=weights["embed"]),

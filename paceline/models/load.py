@@ -77,6 +77,7 @@ def load_model(
     device: str = "cpu",
     kernels: str = "auto",
     quantize: str | None = None,
+    head_ids: int | None = None,
     progress: Progress | None = None,
 ) -> LoadedModel:
     """Load a model by alias, hub id, folder or GGUF file.
@@ -89,6 +90,8 @@ def load_model(
         kernels: torch; native: the compiled library, on a CPU; auto: native where it can be.
         quantize: int4 or int8, which native kernels alone compute with; None leaves the matrices
             as they are stored.
+        head_ids: compute the logits of the first so many ids alone, which a tokenizer learnt
+            first, hence mostly the frequent ones (FR-Spec, arXiv 2502.14856).
         progress: called with (done bytes, total bytes, what).
 
     Raises:
@@ -100,7 +103,8 @@ def load_model(
     _check_device(device)
     number_format = _dtype(dtype, device)
     native = _native(kernels, device)
-    packing = Packing(_kind(dtype, quantize, native)) if native else None
+    kind = _kind(dtype, quantize, native)
+    packing = Packing(kind) if native else None
     path = resolve(str(source), progress=progress)
     parts = _read_hf(path) if path.is_dir() else _read_gguf(path)
     spec = _with_special_ids(parts)
@@ -113,7 +117,7 @@ def load_model(
         progress=progress,
     )
     weights = load_weights(spec, parts.files, loading)
-    program = build_program(spec, weights)
+    program = build_program(spec, weights, _head_ids(head_ids, spec))
     return LoadedModel(
         name=str(source),
         path=path,
@@ -200,6 +204,12 @@ def _native(kernels: str, device: str) -> bool:
             raise ConfigError(f"Native kernels run on a CPU, not on '{device}'; use kernels torch.")
         library()
     return kernels == "native" or (kernels == "auto" and device == "cpu" and available())
+
+
+def _head_ids(count: int | None, spec: ModelSpec) -> int | None:
+    if count is not None and not 0 < count <= spec.vocab_size:
+        raise ConfigError(f"head_ids must be in 1 .. {spec.vocab_size}, not {count}.")
+    return count
 
 
 def _kind(dtype: str, quantize: str | None, native: bool) -> str | None:
