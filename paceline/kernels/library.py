@@ -127,6 +127,8 @@ _SIGNATURES = {
         c_int32,
         (POINTER(OpStruct), c_int32, POINTER(RegisterStruct), POINTER(PassStruct)),
     ),
+    "pl_read_all": (c_int32, (c_void_p, c_int64)),
+    "pl_multiply": (c_int64, (c_int64,)),
 }
 
 

@@ -125,6 +125,11 @@ def packed_bytes(weight_format: str, out_features: int, in_features: int) -> int
     return _bytes_of("pl_packed_bytes", weight_format, out_features, in_features)
 
 
+def source_bytes(weight_format: str, out_features: int, in_features: int) -> int:
+    """Bytes of the GGUF tensor that `pack` takes; raises UnsupportedModelError as it does."""
+    return _bytes_of("pl_source_bytes", weight_format, out_features, in_features)
+
+
 def pack(
     weight_format: str, out_features: int, in_features: int, source: NDArray[np.uint8]
 ) -> PackedWeight:
@@ -142,7 +147,7 @@ def pack(
         ValueError: the source has another size, type or layout.
     """
     shape = weight_format, out_features, in_features
-    _check_source(source, _bytes_of("pl_source_bytes", *shape), weight_format)
+    _check_source(source, source_bytes(*shape), weight_format)
     data = buffer(packed_bytes(*shape))
     where = source.ctypes.data, len(source), data.data_ptr(), len(data)
     _succeed(library().pl_pack(FORMATS[weight_format], out_features, in_features, *where))
