@@ -13,7 +13,7 @@ run: $(READY)
 	$(RUN) paceline generate --color --stats "def read_lines(path):" < /dev/null
 
 test: lint
-	$(RUN) pytest
+	$(RUN) pytest --numprocesses 2
 
 lint: $(READY)
 	$(RUN) ruff check

@@ -23,6 +23,10 @@ class CacheConfig:
     max_bytes: int = 2 << 30
     prefix_caching: bool = True
 
+    def __post_init__(self) -> None:
+        """Check that sizes are positive."""
+        require_positive(self, "block_tokens", "num_blocks", "max_bytes")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerConfig:
@@ -32,7 +36,11 @@ class SchedulerConfig:
     max_rows: int = 512
     """Rows of one pass; longer prompts are prefilled in chunks."""
     max_model_len: int | None = None
-    """Context length in tokens; None takes the model's."""
+    """Context length in tokens; None takes the model's, or as much of it as the cache holds."""
+
+    def __post_init__(self) -> None:
+        """Check that sizes are positive."""
+        require_positive(self, "max_num_requests", "max_rows", "max_model_len")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +67,18 @@ class EngineConfig:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     speculation: SpeculationConfig = field(default_factory=SpeculationConfig)
     dtype: str = "auto"
+    kernels: str = "torch"
+    """torch, or native: the compiled library."""
     device: str = "cpu"
     threads: int | None = None
+
+
+def require_positive(config: object, *names: str) -> None:
+    """Raise ConfigError where a field is neither None nor at least 1."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} must be at least 1, not {value}.")
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], where: str = "setting") -> T:

@@ -34,8 +34,11 @@ class Registry(Generic[T]):
 
     def register(self, name: str, thing: T) -> T:
         """Bind `name` to `thing` and return it; a second binding of a name raises ConfigError."""
-        if self._found.get(name, thing) is not thing:
-            raise ConfigError(f"The {self.kind} '{name}' is registered twice.")
+        home = self._lazy.get(name, "").partition(":")[0]
+        # Only classes and functions know where they were defined; an instance names its class.
+        defined = getattr(thing, "__module__", home) if hasattr(thing, "__qualname__") else home
+        if home not in ("", defined) or self._found.get(name, thing) is not thing:
+            raise ConfigError(f"The {self.kind} '{name}' is registered twice; rename one.")
         self._found[name] = thing
         return thing
 
@@ -51,9 +54,18 @@ class Registry(Generic[T]):
             reference = self._lazy.get(name) or self._entry_points().get(name)
             if reference is None:
                 raise UnknownNameError(self.kind, name, self)
-            module, _, attribute = reference.partition(":")
-            self.register(name, getattr(importlib.import_module(module), attribute))
+            self.register(name, self._import(name, reference))
         return self._found[name]
+
+    def _import(self, name: str, reference: str) -> T:
+        module, _, attribute = reference.partition(":")
+        try:
+            thing: T = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(
+                f"The {self.kind} '{name}' cannot be imported from {reference}: {error}."
+            ) from error
+        return thing
 
     def load_file(self, path: Path) -> T:
         """Import a .py file and return the one thing it registers; raises ConfigError."""

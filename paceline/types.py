@@ -183,4 +183,4 @@ class StepStats:
     preempted: int
     blocks_used: int
     seconds: dict[str, float]
-    """Wall time by phase: schedule, propose, forward, laws, verify, commit."""
+    """Wall time by phase: schedule, propose, forward, laws, verify, commit, observe."""

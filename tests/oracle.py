@@ -1,7 +1,8 @@
 """A model without weights whose logits are a function of the whole prefix, read from the cache.
 
 Each slot's key holds the token written there, so a row's law depends on every slot of its path: a
-wrong slot, position, mask or move changes the text. Fast enough for thousands of passes.
+wrong slot, position, mask or move changes the text. A row's hidden state is the length of its path
+and its token. Fast enough for thousands of passes.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ import torch
 from paceline.kernels.batch import Batch, KVTensors, PassOutput
 
 
+@dataclass
 class Letters:
     """A tokenizer whose id i is the letter i of the alphabet."""
 
+    vocab_size: int = 6
     chat_template = None
+
+    def names(self) -> dict[int, str]:
+        return {i: chr(97 + i) for i in range(self.vocab_size)}
 
     def encode(self, text: str, **_: bool) -> list[int]:
         return [ord(c) - 97 for c in text]
@@ -63,11 +69,13 @@ class Oracle:
         return KVTensors(torch.full((1, num_slots, 1, 2), -1.0), torch.zeros(1, num_slots, 1, 2))
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
+        assert int(batch.ids.max()) < self.vocab_size, "an id has no row in the embedding"
+        assert int(batch.positions.max()) < self.max_model_len, "a position is out of the context"
         self.passes.append(len(batch.ids))
         kv.keys[0, batch.slots, 0, 0] = batch.ids.float()
         kv.keys[0, batch.slots, 0, 1] = batch.positions.float()
         wanted = set(batch.logit_rows.tolist())
-        logits = []
+        logits, hidden = [], []
         for segment in batch.segments:
             for row, path in enumerate(self.paths(segment.parents)):
                 at = torch.cat(
@@ -77,8 +85,10 @@ class Oracle:
                 assert positions == list(range(len(positions)))
                 if segment.start + row in wanted:
                     logits.append(self.logits([int(t) for t in tokens]))
+                    hidden.append(torch.tensor([len(tokens), tokens[-1]]))
         stacked = torch.stack(logits) if logits else torch.empty(0, self.vocab_size)
-        return PassOutput(stacked, {})
+        states = torch.stack(hidden) if hidden else torch.empty(0, 2)
+        return PassOutput(stacked, dict.fromkeys(batch.hidden_layers, states))
 
     @staticmethod
     def paths(parents: Sequence[int]) -> list[list[int]]:

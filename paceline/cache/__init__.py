@@ -1,6 +1,6 @@
 """The paged KV cache's books: blocks, references, cached prefixes."""
 
 from paceline.cache.block_pool import BlockPool
-from paceline.cache.block_table import BlockTable
+from paceline.cache.block_table import BlockTable, Slots
 
-__all__ = ["BlockPool", "BlockTable"]
+__all__ = ["BlockPool", "BlockTable", "Slots"]

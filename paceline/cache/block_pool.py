@@ -99,6 +99,11 @@ class BlockPool:
             self._by_digest[digest] = block
             self._digest_of[block] = digest
 
+    def forget_prefixes(self) -> None:
+        """Empty the prefix index: what follows is computed afresh."""
+        self._by_digest.clear()
+        self._digest_of.clear()
+
     def check(self) -> None:
         """Raise CacheError unless the books balance."""
         for block, references in enumerate(self._references):

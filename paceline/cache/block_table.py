@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from paceline.cache.block_pool import ROOT, BlockPool, chain_digest
+
+Slots = NDArray[np.int64]
 
 
 class BlockTable:
@@ -52,9 +53,9 @@ class BlockTable:
         self.blocks, self._digests = [], []
         self._slots = np.empty(0, dtype=np.int64)
 
-    def slots(self, start: int, stop: int) -> Tensor:
-        """slots[stop - start] int64 of the positions start .. stop - 1."""
-        return torch.from_numpy(self._slots[start:stop])
+    def slots(self, start: int, stop: int) -> Slots:
+        """slots[stop - start] of the positions start .. stop - 1; a view, not to be written."""
+        return self._slots[start:stop]
 
     def _append(self, blocks: list[int]) -> None:
         self.blocks += blocks

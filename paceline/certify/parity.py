@@ -60,10 +60,12 @@ def check_parity(
     for group in batches(prompts, batch):
         started = time.perf_counter()
         on += llm.generate(group, params)
+        llm.engine.pool.forget_prefixes()  # else the plain run would read what the other wrote
         middle = time.perf_counter()
         off += llm.generate(group, params, speculation=Speculation(k=0))
         seconds["on"] += middle - started
         seconds["off"] += time.perf_counter() - middle
+        llm.engine.pool.forget_prefixes()
         progress(len(on))
     counts = [output.counts for output in on]
     proposed, passes = sum(c.proposed for c in counts), sum(c.passes for c in counts)

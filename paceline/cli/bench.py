@@ -12,6 +12,7 @@ from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
     from paceline.bench.step import StepOverhead
+    from paceline.engine.options import LLMOptions
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 
@@ -26,7 +27,9 @@ def step(
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     k: options.K = 4,
+    kernels: options.Kernels = "torch",
     threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
     seed: options.Seed = None,
     max_tokens: options.MaxTokens = 256,
@@ -39,7 +42,9 @@ def step(
     params = SamplingParams(
         temperature=temperature, seed=seed, max_tokens=max_tokens, ignore_eos=True
     )
-    llm = load(model, draft, 1, k=k, threads=threads)
+    settings: LLMOptions = {"k": k, "kernels": kernels, "threads": threads}
+    settings |= {"max_model_len": max_model_len}
+    llm = load(model, draft, 1, **settings)
     measured = measure_step(llm, defaults.BENCH_PROMPT, params, k or 0)
     if as_json:
         print(json.dumps(measured.as_record()))

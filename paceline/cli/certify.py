@@ -12,12 +12,13 @@ import typer
 from paceline.cli import defaults, options
 from paceline.cli.progress import count_bar
 from paceline.cli.prompts import read_prompts
-from paceline.cli.session import load, written
+from paceline.cli.session import first_turns, load
 from paceline.errors import ConfigError
 from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
     from paceline.certify.parity import ParityReport
+    from paceline.engine.options import LLMOptions
 
 
 def certify(
@@ -30,7 +31,9 @@ def certify(
     k: options.K = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
+    kernels: options.Kernels = "torch",
     threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
     seed: options.Seed = None,
     max_tokens: options.MaxTokens = defaults.MAX_TOKENS,
@@ -51,10 +54,13 @@ def certify(
     params = SamplingParams(temperature=temperature, seed=seed, max_tokens=max_tokens)
     given = read_prompts(prompts or own_prompts(), limit)
     batch = batch or defaults.BATCH
-    llm = load(model, draft, batch, k=k, dtype=dtype, device=device, threads=threads)
+    settings: LLMOptions = {"k": k, "dtype": dtype, "device": device}
+    settings |= {"kernels": kernels, "threads": threads, "max_model_len": max_model_len}
+    llm = load(model, draft, batch, **settings)
     from paceline.certify.parity import check_parity
 
-    ids = [llm.encode(written(llm, prompt, raw)) for prompt in given]
+    texts = first_turns(llm, given, raw, "to certify")
+    ids = [llm.encode(text) for text in texts]
     with count_bar(len(ids), "prompts") as report:
         found = check_parity(llm, ids, params, batch=batch, progress=report)
     print(json.dumps(asdict(found)) if as_json else describe(found))

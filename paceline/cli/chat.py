@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paceline.cli import defaults, options
 from paceline.cli.generate import print_stream
-from paceline.cli.prompts import Message, user
+from paceline.cli.prompts import user
 from paceline.cli.report import print_stats
 from paceline.cli.session import load
 from paceline.errors import ConfigError
@@ -16,6 +16,8 @@ from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
     from paceline.engine import LLM
+    from paceline.engine.options import LLMOptions
+    from paceline.models import Message
 
 RESET, QUIT = "/reset", "/quit"
 
@@ -27,7 +29,9 @@ def chat(
     rule: options.Rule = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
+    kernels: options.Kernels = "torch",
     threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
     top_p: options.TopP = 1.0,
     top_k: options.TopK = 0,
@@ -43,7 +47,9 @@ def chat(
     /reset forgets the conversation, /quit or Ctrl-D ends it, Ctrl-C cuts a reply short.
     """
     params = options.sampling(temperature, top_p, top_k, min_p, seed, max_tokens, stop)
-    llm = load(model, draft, 1, k=k, rule=rule, dtype=dtype, device=device, threads=threads)
+    settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
+    settings |= {"kernels": kernels, "threads": threads, "max_model_len": max_model_len}
+    llm = load(model, draft, 1, **settings)
     if not llm.has_chat_template:
         raise ConfigError(
             f"{model} has no chat template, so it cannot chat; use paceline generate, or --model "

@@ -17,6 +17,7 @@ from paceline.types import Output, SamplingParams
 
 if TYPE_CHECKING:
     from paceline.engine import LLM
+    from paceline.engine.options import LLMOptions
 
 
 def generate(
@@ -30,7 +31,9 @@ def generate(
     rule: options.Rule = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
+    kernels: options.Kernels = "torch",
     threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
     top_p: options.TopP = 1.0,
     top_k: options.TopK = 0,
@@ -64,7 +67,9 @@ def generate(
     )
     given = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
     batch = batch or defaults.BATCH
-    llm = load(model, draft, batch, k=k, rule=rule, dtype=dtype, device=device, threads=threads)
+    settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
+    settings |= {"kernels": kernels, "threads": threads, "max_model_len": max_model_len}
+    llm = load(model, draft, batch, **settings)
     if prompts or as_json:
         output = print_json(llm, answer(llm, given, params, raw, batch))
     else:

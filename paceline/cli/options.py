@@ -40,9 +40,26 @@ Dtype = Annotated[
     typer.Option("--dtype", help="auto, float32 or bfloat16.", rich_help_panel=MODEL),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda.", rich_help_panel=MODEL)]
+Kernels = Annotated[
+    str,
+    typer.Option(
+        "--kernels",
+        help="torch, or native: the compiled library; float32 on a CPU.",
+        rich_help_panel=MODEL,
+    ),
+]
 Threads = Annotated[
     int | None,
     typer.Option("--threads", min=1, help="CPU threads; all by default.", rich_help_panel=MODEL),
+]
+MaxModelLen = Annotated[
+    int | None,
+    typer.Option(
+        "--max-model-len",
+        min=1,
+        help="Context in tokens; the model's by default. A shorter one needs less memory.",
+        rich_help_panel=MODEL,
+    ),
 ]
 
 Temperature = Annotated[

@@ -6,15 +6,16 @@ import gzip
 import json
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.errors import ConfigError, RequestError
 
-Message = Mapping[str, str]
+if TYPE_CHECKING:
+    from paceline.models import Message
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Prompt:
             raise RequestError(
                 "These messages need a chat template and the model has none; give text instead."
             )
-        return message["content"]
+        return str(message["content"])
 
 
 def user(text: str) -> Message:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Unpack
 
 from paceline.cli import defaults
 from paceline.cli.progress import byte_bar
-from paceline.cli.prompts import Message, Prompt
+from paceline.cli.prompts import Prompt
 from paceline.types import Output, SamplingParams
 
 if TYPE_CHECKING:
     from paceline.engine import LLM
     from paceline.engine.options import LLMOptions
+    from paceline.models import Message
 
 
 def load(model: str, draft: list[str] | None, batch: int, **settings: Unpack[LLMOptions]) -> LLM:
@@ -33,12 +35,28 @@ def written(llm: LLM, prompt: Prompt, raw: bool) -> str:
     return llm.render(prompt.turns[0])
 
 
+def first_turns(llm: LLM, prompts: Sequence[Prompt], raw: bool, why: str) -> list[str]:
+    """The first turns as the model reads them; where there are later ones, stderr says `why` not.
+
+    Raises:
+        RequestError: as `written` does.
+    """
+    texts = [written(llm, prompt, raw) for prompt in prompts]
+    if longer := sum(len(prompt.turns) > 1 for prompt in prompts):
+        print(
+            f"paceline: {why}, only the first turn is run: {longer} of {len(prompts)} prompts have"
+            " more.",
+            file=sys.stderr,
+        )
+    return texts
+
+
 def answer(
     llm: LLM, prompts: Sequence[Prompt], params: SamplingParams, raw: bool, batch: int
 ) -> Iterator[list[Output]]:
     """Run the prompts, `batch` at a time; yield each one's outputs, one a turn, in order.
 
-    Later turns need a chat template: without one only the first is run.
+    Later turns need a chat template: without one only the first is run, and stderr says so.
     """
     chats = llm.has_chat_template and not raw
     if chats and any(len(prompt.turns) > 1 for prompt in prompts):
@@ -47,7 +65,7 @@ def answer(
         return
     with ExitStack() as stack:
         # The engine runs `batch` of them at once and takes in the next as one ends.
-        texts = [written(llm, prompt, raw) for prompt in prompts]
+        texts = first_turns(llm, prompts, raw, "without a chat template")
         streams = [stack.enter_context(llm.stream(text, params)) for text in texts]
         for stream in streams:
             yield [stream.finish()]

@@ -11,8 +11,10 @@ from paceline.drafters.base import (
     register,
 )
 from paceline.drafters.host import Host
+from paceline.drafters.none import OFF
 
 __all__ = [
+    "OFF",
     "DraftContext",
     "Drafter",
     "Host",

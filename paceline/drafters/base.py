@@ -71,7 +71,7 @@ class Observation:
     context: DraftContext
     draft: Draft
     path: tuple[int, ...]
-    """Accepted rows of the draft's tree."""
+    """Accepted rows of the draft's tree, up to where the output ended."""
     committed: tuple[int, ...]
     """Tokens appended to the request, stops already applied."""
     finished: bool

@@ -14,7 +14,6 @@ class Host:
 
     target: LoadedModel
     pool: BlockPool
-    max_model_len: int
     max_rows: int
-    dtype: str
     device: str
+    kernels: str

@@ -29,7 +29,7 @@ class DraftModel:
 
     def build(self, host: Host) -> LiveDrafter:
         """Load it beside the target; raises VocabularyError where its ids mean other text."""
-        model = load_model(self.model, dtype=self.dtype, device=host.device)
+        model = load_model(self.model, dtype=self.dtype, device=host.device, kernels=host.kernels)
         check_same_vocabulary(
             host.target.tokenizer,
             model.tokenizer,
@@ -100,18 +100,19 @@ class LiveDraftModel:
         self._vocab_size, self._max_rows = target_vocab_size, max_rows
 
     def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
-        """Chains of up to the budget; none for a request beyond the draft's own context."""
+        """Chains of the budget, cut at the end of the draft's own context."""
         growing = [
-            Chain(ctx, budget, self._cache.state(ctx))
+            Chain(ctx, cut, self._cache.state(ctx))
             for ctx, budget in zip(contexts, budgets, strict=True)
-            if budget and len(ctx.tokens) + budget - 1 <= self._max_model_len
+            if (cut := min(budget, self._max_model_len + 1 - len(ctx.tokens))) > 0
+            and self._can_read(ctx)
         ]
         self._fill(growing)
         active = growing
         while active:
             logits = self._runner.forward([chain.rows() for chain in active]).logits
             laws = to_probs(self._fit(logits), [chain.ctx.params for chain in active])
-            for chain, law in zip(active, laws, strict=True):
+            for chain, law in zip(active, laws.unbind(), strict=True):
                 chain.extend(law)
             active = [chain for chain in active if len(chain.builder) < chain.budget]
         drafts = {chain.ctx.request_id: chain.builder.build() for chain in growing}
@@ -124,6 +125,7 @@ class LiveDraftModel:
             if state is not None:
                 state.tokens += min(state.fed, len(seen.path))
                 state.fed = 0
+                self._cache.flag(seen.context, state)
 
     def release(self, request_id: str) -> None:
         """Forget the request; its flagged blocks stay good for the prefix cache."""
@@ -145,9 +147,16 @@ class LiveDraftModel:
         for chain in chains:
             self._cache.flag(chain.ctx, chain.state)
 
+    def _can_read(self, ctx: DraftContext) -> bool:
+        """Whether the draft has a row for every id it must be fed; a target may have more ids."""
+        unread = ctx.tokens[self._cache.state(ctx).tokens :]
+        return max(unread) < self._runner.model.spec.vocab_size
+
     def _fit(self, logits: torch.Tensor) -> torch.Tensor:
         """Cut or pad logits[N, V] to the target's vocabulary; padding ids have no mass."""
         missing = self._vocab_size - logits.shape[-1]
+        if not missing:
+            return logits
         return torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from paceline.drafters.base import DraftContext, PerContext, register
 from paceline.tree import NO_DRAFT, Draft
 
+OFF = "none"
 
-@register("none")
+
+@register(OFF)
 @dataclass(frozen=True)
 class NoDraft(PerContext):
     """Propose nothing."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paceline.cache import BlockPool
 from paceline.config import CacheConfig, EngineConfig
-from paceline.drafters import Drafter, Host, LiveDrafter, drafters
+from paceline.drafters import OFF, Drafter, Host, LiveDrafter, drafters
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.step import Step
@@ -19,8 +19,6 @@ from paceline.registry import OptionString
 from paceline.runtime import Runner
 from paceline.types import Delta, FinishReason, Output, Request, StepStats
 from paceline.verify import choose_rule
-
-OFF = "none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +39,7 @@ class Engine:
     def __init__(self, model: LoadedModel, config: EngineConfig | None = None) -> None:
         self.model, self.config = model, config or EngineConfig()
         scheduler = self.config.scheduler
-        self.max_model_len = scheduler.max_model_len or model.spec.max_model_len
-        if not 0 < self.max_model_len <= model.spec.max_model_len:
-            raise ConfigError(
-                f"max_model_len must be 1 to {model.spec.max_model_len}, the context of"
-                f" {model.name}, not {self.max_model_len}."
-            )
+        self.max_model_len = context_of(self.config, model)
         self.pool = build_pool(self.config, model, self.max_model_len)
         self.listeners: list[Callable[[StepStats], None]] = []
         self._drafters = self._load_drafters()
@@ -60,11 +53,6 @@ class Engine:
             self._hidden_layers(),
         )
         self._sequences: dict[str, Sequence] = {}
-
-    @property
-    def drafter_names(self) -> tuple[str, ...]:
-        """The drafters a request may name."""
-        return tuple(self._drafters)
 
     @property
     def has_work(self) -> bool:
@@ -89,7 +77,7 @@ class Engine:
         rule = asked.rule or self.config.speculation.rule
         sequence.rule = choose_rule(rule, params, trees=options.needs.trees)
         lengths = (asked.k, self.config.speculation.k, options.k)
-        sequence.k = next(k for k in lengths if k is not None)
+        sequence.k = next(k for k in lengths if k is not None) if name != OFF else 0
         sequence.drafter = name
         self._sequences[request.id] = sequence
         self._scheduler.add(sequence)
@@ -120,6 +108,7 @@ class Engine:
         if sequence.finish_reason is None:
             sequence.finish_reason = FinishReason.ABORT
             sequence.text.finish()
+        if sequence in self._scheduler:
             self._scheduler.remove(sequence)
             self._drafters[sequence.drafter].live.release(request_id)
         return self.take(request_id)
@@ -149,14 +138,15 @@ class Engine:
         host = Host(
             target=self.model,
             pool=self.pool,
-            max_model_len=self.max_model_len,
             max_rows=self.config.scheduler.max_rows,
-            dtype=self.config.dtype,
             device=self.config.device,
+            kernels=self.config.kernels,
         )
         loaded = {}
         for text in dict.fromkeys((*self.config.speculation.drafts, OFF)):
             options = parse_drafter(text)
+            if options.k < 0:
+                raise ConfigError(f"The drafter '{text}' wants k >= 0, not {options.k}.")
             loaded[text] = Loaded(options, options.build(host))
         return loaded
 
@@ -174,15 +164,36 @@ def parse_drafter(text: str) -> Drafter:
     return options
 
 
+def context_of(config: EngineConfig, model: LoadedModel) -> int:
+    """The longest context in tokens: as configured, or as much of the model's as the cache holds.
+
+    Raises:
+        ConfigError: more than the model's is asked for.
+    """
+    asked, own = config.scheduler.max_model_len, model.spec.max_model_len
+    if asked is None:
+        return min(own, affordable_blocks(config.cache, model) * config.cache.block_tokens)
+    if asked > own:
+        raise ConfigError(
+            f"max_model_len must be 1 to {own}, the context of {model.name}, not {asked}."
+        )
+    return asked
+
+
+def affordable_blocks(cache: CacheConfig, model: LoadedModel) -> int:
+    """How many blocks of the model's keys and values fit, at least one."""
+    if cache.num_blocks is not None:
+        return cache.num_blocks
+    numbers = 2 * model.spec.num_layers * model.spec.num_kv_heads * model.spec.head_size
+    return max(1, cache.max_bytes // (numbers * model.dtype.itemsize * cache.block_tokens))
+
+
 def build_pool(config: EngineConfig, model: LoadedModel, max_model_len: int) -> BlockPool:
     """Size the pool: enough for every request's context, within the memory allowed for it."""
-    cache: CacheConfig = config.cache
-    spec, numbers = model.spec, 2 * model.spec.num_layers * model.spec.num_kv_heads
-    token_bytes = numbers * spec.head_size * model.dtype.itemsize
+    cache = config.cache
     context_blocks = -(-max_model_len // cache.block_tokens)
-    affordable = cache.max_bytes // (token_bytes * cache.block_tokens)
     wanted = config.scheduler.max_num_requests * context_blocks
-    num_blocks = cache.num_blocks or min(wanted, affordable)
+    num_blocks = cache.num_blocks or min(wanted, affordable_blocks(cache, model))
     if num_blocks < context_blocks:
         raise ConfigError(
             f"The cache holds {num_blocks * cache.block_tokens} tokens, fewer than one context of"

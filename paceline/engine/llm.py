@@ -14,11 +14,11 @@ from paceline.config import EngineConfig
 from paceline.engine.engine import Engine
 from paceline.engine.options import LLMOptions, configure
 from paceline.errors import RequestError
-from paceline.models import Progress, load_model, render_chat
+from paceline.kernels.library import use_threads
+from paceline.models import Message, Progress, load_model, render_chat
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
 
 Prompt = str | Sequence[int]
-Message = Mapping[str, str]
 Conversation = Sequence[Message]
 
 
@@ -30,7 +30,7 @@ class LLM:
         draft: option strings of the drafters to load; the first one is the default.
         config: the whole configuration; `options` override single fields of it.
         progress: called with (done, total, what) while the model is pulled and loaded.
-        options: k, rule, dtype, device, threads, max_model_len, max_num_requests.
+        options: k, rule, dtype, kernels, device, threads, max_model_len, max_num_requests.
 
     Raises:
         PacelineError: the model, a drafter or an option cannot be used.
@@ -50,8 +50,14 @@ class LLM:
         self.config = configure(config or EngineConfig(), drafts, options)
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
+            if self.config.kernels == "native":
+                use_threads(self.config.threads)
         self.model = load_model(
-            model, dtype=self.config.dtype, device=self.config.device, progress=progress
+            model,
+            dtype=self.config.dtype,
+            device=self.config.device,
+            kernels=self.config.kernels,
+            progress=progress,
         )
         self.tokenizer = self.model.tokenizer
         self.engine = Engine(self.model, self.config)
@@ -133,14 +139,16 @@ class LLM:
         """The request's next delta; steps the engine until there is one."""
         inbox = self._inboxes[request_id]
         while not inbox:
+            if request_id not in self.engine:
+                raise RequestError("The request ended with a pass that failed; send it again.")
             for delta in self.engine.step():
                 self._inboxes[delta.request_id].append(delta)
         return inbox.popleft()
 
-    def _end(self, request_id: str) -> Output:
-        """The request's output; it is aborted if it still runs."""
-        del self._inboxes[request_id]
-        return self.engine.abort(request_id)
+    def _end(self, request_id: str) -> Output | None:
+        """The request's output; it is aborted if it still runs. None if its pass failed."""
+        self._inboxes.pop(request_id, None)
+        return self.engine.abort(request_id) if request_id in self.engine else None
 
 
 class Stream:
@@ -170,7 +178,7 @@ class Stream:
 
     def close(self) -> None:
         """End the request if it still runs."""
-        if self.output is None and self._id in self._llm.engine:
+        if self.output is None:
             self.output = self._llm._end(self._id)
 
     def __enter__(self) -> Stream:

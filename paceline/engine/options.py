@@ -18,6 +18,7 @@ class LLMOptions(TypedDict, total=False):
     k: int | None
     rule: str | None
     dtype: str
+    kernels: str
     device: str
     threads: int | None
     max_model_len: int | None

@@ -24,7 +24,7 @@ class Work:
     budget: int
     """Most nodes that may be drafted; 0 while prefilling."""
     decodes: bool
-    """Whether a single token was pending: a pass that counts as decoding."""
+    """Whether it is a pass that counts as decoding, not as prefill."""
     samples: bool
     """Whether the rows end at the sequence's last token, so that a token is committed."""
 
@@ -35,6 +35,11 @@ class Plan:
 
     work: list[Work] = field(default_factory=list)
     preempted: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows the pass may take."""
+        return sum(work.rows + work.budget for work in self.work)
 
 
 class Scheduler:
@@ -63,17 +68,23 @@ class Scheduler:
 
     def schedule(self, budget_for: BudgetFor) -> Plan:
         """Decoding sequences first, then prompts in chunks, within the rows of one pass."""
-        plan, rows_left = Plan(), self._config.max_rows
-        for sequence in sorted(self.running, key=lambda s: s.pending > 1):
-            if rows_left and sequence in self.running:
-                rows_left -= self._place(plan, sequence, rows_left, budget_for)
-        while rows_left and self._admit():
-            rows_left -= self._place(plan, self.running[-1], rows_left, budget_for)
+        plan, max_rows = Plan(), self._config.max_rows
+        decoding = [s for s in self.running if s.decodes]
+        for place, sequence in enumerate(decoding, start=1):
+            # The last row of the pass goes to a sequence, not to another's draft.
+            self._place(plan, sequence, max_rows - (len(decoding) - place), budget_for)
+        for sequence in [s for s in self.running if not s.decodes]:
+            self._place(plan, sequence, max_rows, budget_for)
+        while plan.rows < max_rows and self._admit():
+            self._place(plan, self.running[-1], max_rows, budget_for)
         return plan
 
-    def _place(self, plan: Plan, sequence: Sequence, rows_left: int, budget_for: BudgetFor) -> int:
-        """Add the sequence's work to the plan; return the rows it takes, 0 if it was preempted."""
-        decodes = sequence.pending == 1
+    def _place(self, plan: Plan, sequence: Sequence, max_rows: int, budget_for: BudgetFor) -> None:
+        """Add the sequence's work to the plan, unless no row is left or it must give way."""
+        rows_left = max_rows - plan.rows
+        if rows_left < 1 or sequence not in self.running:
+            return
+        decodes = sequence.decodes
         rows = min(sequence.pending, rows_left)
         budget = min(budget_for(sequence), sequence.room, rows_left - 1) if decodes else 0
         end = sequence.computed + rows
@@ -83,11 +94,10 @@ class Scheduler:
             victim = self.running[-1]
             self._preempt(plan, victim)
             if victim is sequence:
-                return 0
+                return
         sequence.table.grow(end + budget)
         samples = rows == sequence.pending
         plan.work.append(Work(sequence, rows, budget, decodes, samples))
-        return rows + budget
 
     def _lacks(self, sequence: Sequence, tokens: int) -> bool:
         return sequence.table.missing(tokens) > self._pool.free_count

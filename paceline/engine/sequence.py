@@ -101,6 +101,11 @@ class Sequence:
         return len(self.tokens) - self.computed
 
     @property
+    def decodes(self) -> bool:
+        """Whether its next pass runs the token it committed last, and may draft."""
+        return self.pending == 1 and self.output_tokens > 0
+
+    @property
     def room(self) -> int:
         """How many drafted tokens could still be committed, the pass's own token aside."""
         left = self.params.max_tokens - self.output_tokens

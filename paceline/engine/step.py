@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from paceline.cache import BlockPool
+from paceline.cache import BlockPool, Slots
 from paceline.drafters import LiveDrafter, Observation
 from paceline.engine.scheduler import BudgetFor, Plan, Scheduler, Work
 from paceline.errors import ConfigError
@@ -120,18 +121,18 @@ class Step:
             sequence, draft = proposal.work.sequence, proposal.draft
             context = sequence.context()
             drafted = tuple(draft.tree.tokens[row - 1] for row in verdict.path)
-            in_cache = sequence.computed + proposal.work.rows + len(drafted)
             committed = sequence.commit(drafted, verdict.token)
-            sequence.computed = min(in_cache, len(sequence.tokens) - 1)
+            path = verdict.path[: len(committed)]
+            sequence.computed = len(sequence.tokens) - 1
             sequence.table.publish(sequence.tokens, sequence.computed)
             if proposal.work.decodes:
-                sequence.tally.add(draft, verdict.path, len(committed))
+                sequence.tally.add(draft, path, len(committed))
             stop = start + proposal.logit_count
             observations.append(
                 Observation(
                     context=context,
                     draft=draft,
-                    path=verdict.path,
+                    path=path,
                     committed=committed,
                     finished=sequence.finish_reason is not None,
                     hidden={layer: rows[start:stop] for layer, rows in hidden.items()},
@@ -142,18 +143,18 @@ class Step:
 
     def _move(self, proposals: list[Proposal], verdicts: list[Verdict]) -> None:
         """Make the keys and values of accepted paths contiguous."""
-        sources, targets = list[Tensor](), list[Tensor]()
+        sources, targets = list[Slots](), list[Slots]()
         for proposal, verdict in zip(proposals, verdicts, strict=True):
             moves = kv_moves(verdict.path)
             if moves:
                 sequence = proposal.work.sequence
                 root = sequence.computed + proposal.work.rows - 1
                 slots = sequence.table.slots(root, root + len(proposal.draft) + 1)
-                pairs = slots[torch.tensor(moves)]
+                pairs = slots[np.array(moves)]
                 sources.append(pairs[:, 0])
                 targets.append(pairs[:, 1])
         if sources:
-            self.runner.move(torch.cat(sources), torch.cat(targets))
+            self.runner.move(np.concatenate(sources), np.concatenate(targets))
 
     def _observe(self, proposals: list[Proposal], observations: list[Observation]) -> None:
         by_drafter: dict[str, list[Observation]] = defaultdict(list)

@@ -4,14 +4,15 @@ A name goes through `resolve` to a folder or file, and `load_model` makes it a L
 """
 
 from paceline.models.load import LoadedModel, load_model
+from paceline.models.progress import Progress
 from paceline.models.pull import pull, resolve
 from paceline.models.spec import ModelSpec
-from paceline.models.template import render_chat
+from paceline.models.template import Message, render_chat
 from paceline.models.tokenizer import TextStream, Tokenizer, check_same_vocabulary
-from paceline.models.weights import Progress
 
 __all__ = [
     "LoadedModel",
+    "Message",
     "ModelSpec",
     "Progress",
     "TextStream",

@@ -5,8 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-EMBEDDED = {"mini": "target", "mini-draft": "draft"}
-"""Embedded name -> its folder under `paceline/models/mini`."""
+
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """A model inside the package."""
+
+    folder: str
+    """Under `paceline/models/mini`."""
+    description: str
+    licence: str = "Apache-2.0"
+
+
+EMBEDDED = {
+    "mini": Embedded(folder="target", description="Small model of Python code, trained here"),
+    "mini-draft": Embedded(folder="draft", description="Draft model for mini"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +76,7 @@ ALIASES = {alias.name: alias for alias in _PULLED}
 
 def embedded_folder(name: str) -> Path:
     """The folder, inside the package, of an embedded model."""
-    return Path(__file__).parent / "mini" / EMBEDDED[name]
+    return Path(__file__).parent / "mini" / EMBEDDED[name].folder
 
 
 def known_names() -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor
 
 from paceline.errors import ConfigError, ModelFileError, UnsupportedModelError
 from paceline.kernels.batch import Batch, KVTensors, PassOutput
+from paceline.kernels.native import NativeProgram
 from paceline.kernels.ops import Program
 from paceline.kernels.reference import run
 from paceline.models.decoder import build_program
@@ -20,13 +23,15 @@ from paceline.models.family import Family
 from paceline.models.fields import Fields
 from paceline.models.gguf_file import read_gguf
 from paceline.models.hf_config import read_config
+from paceline.models.progress import Progress
 from paceline.models.pull import resolve
 from paceline.models.safetensors_file import read_folder
 from paceline.models.spec import ModelSpec
 from paceline.models.tensor_file import TensorFile
 from paceline.models.tokenizer import Tokenizer
-from paceline.models.weights import Loading, Progress, load_weights
+from paceline.models.weights import Loading, load_weights
 
+Execute = Callable[[Batch, KVTensors], PassOutput]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -41,6 +46,8 @@ class LoadedModel:
     weights: Mapping[str, Tensor] = field(repr=False)
     """Tensors by the names of `family.tensor_shapes`; the program shares them."""
     program: Program = field(repr=False)
+    execute: Execute = field(repr=False)
+    """Runs the program: in torch, or in one native call."""
     dtype: torch.dtype
     device: str
 
@@ -51,7 +58,7 @@ class LoadedModel:
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
-        return run(self.program, batch, kv)
+        return self.execute(batch, kv)
 
     def allocate_kv(self, num_slots: int) -> KVTensors:
         """Zeroed keys and values for so many tokens."""
@@ -66,6 +73,7 @@ def load_model(
     *,
     dtype: str = "auto",
     device: str = "cpu",
+    kernels: str = "torch",
     progress: Progress | None = None,
 ) -> LoadedModel:
     """Load a model by alias, hub id, folder or GGUF file.
@@ -73,16 +81,20 @@ def load_model(
     Args:
         source: what `resolve` takes.
         dtype: float32, bfloat16, or auto: float32 on a CPU, else bfloat16.
-        device: a torch device.
+        device: cpu, cuda or cuda:N.
+        kernels: torch, or native: the compiled library, for float32 on a CPU; it packs a copy of
+            the weights.
         progress: called with (done bytes, total bytes, what).
 
     Raises:
-        ConfigError: an unknown dtype or device.
+        ConfigError: an unknown dtype, device or kind of kernels, or one that is not here.
         UnknownNameError, DownloadError: as `resolve` raises them.
         ModelFileError: a damaged, truncated or hostile file, or tensors that do not fit.
         UnsupportedModelError: an architecture or number format without an implementation.
     """
+    _check_device(device)
     number_format = _dtype(dtype, device)
+    _check_kernels(kernels, device)
     path = resolve(str(source), progress=progress)
     parts = _read_hf(path) if path.is_dir() else _read_gguf(path)
     spec = _with_special_ids(parts)
@@ -94,13 +106,15 @@ def load_model(
         progress=progress,
     )
     weights = load_weights(spec, parts.files, loading)
+    program = build_program(spec, weights)
     return LoadedModel(
         name=str(source),
         path=path,
         spec=spec,
         tokenizer=parts.tokenizer,
         weights=weights,
-        program=build_program(spec, weights),
+        program=program,
+        execute=NativeProgram(program).run if kernels == "native" else partial(run, program),
         dtype=number_format,
         device=device,
     )
@@ -158,9 +172,28 @@ def _with_special_ids(parts: _Parts) -> ModelSpec:
     return dataclasses.replace(spec, bos_id=tokenizer.bos_id, eos_ids=tokenizer.eos_ids)
 
 
+def _check_device(name: str) -> None:
+    match = re.fullmatch(r"cpu|cuda(?::([0-9]+))?", name)
+    if match is None:
+        raise ConfigError(f"device must be cpu, cuda or cuda:N, not '{name}'.")
+    count = torch.cuda.device_count()
+    if name != "cpu" and int(match[1] or 0) >= count:
+        raise ConfigError(
+            f"There is no device '{name}': torch {torch.__version__} sees {count} CUDA devices; "
+            "choose cpu, or install a torch built for CUDA and the GPU's driver."
+        )
+
+
+def _check_kernels(name: str, device: str) -> None:
+    if name not in ("torch", "native"):
+        raise ConfigError(f"kernels must be torch or native, not '{name}'.")
+    if name == "native" and device != "cpu":
+        raise ConfigError(f"Native kernels run on a CPU, not on '{device}'; use kernels torch.")
+
+
 def _dtype(name: str, device: str) -> torch.dtype:
     if name == "auto":
-        name = "float32" if torch.device(device).type == "cpu" else "bfloat16"
+        name = "float32" if device == "cpu" else "bfloat16"
     if name not in DTYPES:
         raise ConfigError(f"dtype must be auto, {' or '.join(DTYPES)}, not '{name}'.")
     return DTYPES[name]

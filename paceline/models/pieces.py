@@ -40,10 +40,16 @@ class Pieces:
     """A character, and how many of it the start of a text loses."""
 
     @classmethod
-    def of_decoder(cls, decoder: Any) -> Pieces:
-        """Read a decoder of the `tokenizers` library; raises UnsupportedModelError for others."""
+    def of_decoder(cls, decoder: Any, where: str = "The model") -> Pieces:
+        """Read a decoder of the `tokenizers` library.
+
+        Raises:
+            UnsupportedModelError: another kind of decoder, or none; names `where` it stands.
+        """
         if decoder is None:
-            raise UnsupportedModelError("The tokenizer names no decoder: its ids have no text.")
+            raise UnsupportedModelError(
+                f"{where}: the tokenizer names no decoder, so its ids have no text."
+            )
         steps = _flatten(json.loads(decoder.__getstate__()))
         kinds = {step["type"] for step in steps}
         replacements, strip = [], (" ", 0)
@@ -59,7 +65,9 @@ class Pieces:
                 case {"type": str(kind)} if kind in _SILENT and kind != "Strip":
                     pass
                 case _:
-                    raise UnsupportedModelError(f"No support for the decoder {step['type']}.")
+                    raise UnsupportedModelError(
+                        f"{where}: no support for the decoder '{step['type']}'."
+                    )
         return cls("ByteLevel" in kinds, "ByteFallback" in kinds, tuple(replacements), strip)
 
     def to_bytes(self, token: str) -> bytes:

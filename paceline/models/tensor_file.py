@@ -47,7 +47,8 @@ class TensorFile:
     def load(self, name: str, dtype: torch.dtype) -> Tensor:
         """Decode one tensor into memory of its own, as float32 and then rounded to `dtype`.
 
-        The chunks cover the tensor, so no value is left as the allocator gave it.
+        Uninitialised memory is safe here: the chunks assign each value exactly once, and an error
+        in any of them is raised. NaN beforehand would cost a second pass over the memory.
         """
         stored = self.tensors[name]
         out = torch.empty(stored.num_values, dtype=dtype)

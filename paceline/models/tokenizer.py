@@ -24,7 +24,7 @@ class Tokenizer:
         self.special = special
         self._backend = backend
         self._plain = _blind_to_special_tokens(backend)
-        self._pieces = Pieces.of_decoder(backend.decoder)
+        self._pieces = Pieces.of_decoder(backend.decoder, str(special.path))
         added = backend.get_added_tokens_decoder()
         self._silent = frozenset(i for i, token in added.items() if token.special)
         self.vocab_size = 1 + max(self._ids().values(), default=-1)
@@ -75,7 +75,8 @@ class Tokenizer:
     ) -> list[int]:
         """The ids of `text`.
 
-        `add_special` puts the bos id first where the model wants it, and never twice.
+        `add_special` puts the bos id first where the model wants it, and never twice; it is not
+        for what `render_chat` wrote, since whether a chat has a bos is the template's to say.
         `parse_special` reads "<|eos|>" and its like as the special token; else it is plain text,
         as befits what a user typed.
 

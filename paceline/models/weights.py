@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,11 +10,9 @@ from torch import Tensor
 
 from paceline.errors import ModelFileError
 from paceline.models.family import Family, file_name, tensor_shapes
+from paceline.models.progress import Progress
 from paceline.models.spec import ModelSpec
 from paceline.models.tensor_file import TensorFile
-
-Progress = Callable[[int, int, str], None]
-"""Called with (done bytes, total bytes, what)."""
 
 
 @dataclass(frozen=True, kw_only=True)

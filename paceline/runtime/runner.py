@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from paceline.cache import Slots
 from paceline.kernels.batch import PassOutput
 from paceline.models import LoadedModel
 from paceline.runtime.pack import Rows, pack
@@ -26,14 +28,15 @@ class Runner:
         return self.model.forward(batch, self._kv)
 
     @torch.inference_mode()
-    def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy keys and values from slots to slots (int64[moves] each); all reads come first."""
+    def move(self, sources: Slots, targets: Slots) -> None:
+        """Copy keys and values from slots to slots (sources[M], targets[M]); reads come first."""
+        read, written = torch.from_numpy(sources), torch.from_numpy(targets)
         for tensor in (self._kv.keys, self._kv.values):
-            tensor[:, targets] = tensor[:, sources]
+            tensor[:, written] = tensor[:, read]
 
 
 def next_logits(model: LoadedModel, tokens: Sequence[int]) -> Tensor:
     """logits[V] after `tokens`, computed by a pass of their own."""
     runner = Runner(model, len(tokens))
-    rows = Rows(tokens=tokens, start=0, slots=torch.arange(len(tokens)))
+    rows = Rows(tokens=tokens, start=0, slots=np.arange(len(tokens)))
     return runner.forward([rows]).logits[0]

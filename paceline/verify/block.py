@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paceline.chooser import Chooser, Draw, Law, Purpose
+from paceline.chooser import Chooser, Law, Purpose
 from paceline.tree import Draft
 from paceline.verify.laws import Weights, as_law, at, draft_law, excess, require_chain, residual
-from paceline.verify.rule import PerDraft, Verdict
+from paceline.verify.rule import Sampling, Verdict
 
 
-class Block(PerDraft):
+class Block(Sampling):
     """Sun et al. 2024 (arXiv 2403.10444, algorithm 2); never accepts less than the token rule."""
 
     name = "block"
     trees = False
-    sampled = True
-    reproducible = False
-    one_hot = False
-
-    def draw(self, chooser: Chooser, law: Law, draw: Draw) -> int:
-        """A draw from the drafter's law."""
-        return chooser.categorical(law, draw)
 
     def verify_one(self, draft: Draft, target_probs: Sequence[Law], chooser: Chooser) -> Verdict:
         """Keep the longest prefix whose coin comes up; then draw from the residual of its ratio.

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.chooser import Chooser, Draw, Law, Purpose
+from paceline.chooser import Chooser, Law, Purpose
 from paceline.tree import Draft
 from paceline.verify.laws import Weights, as_law, at, draft_law, residual
-from paceline.verify.rule import PerDraft, Verdict
+from paceline.verify.rule import Sampling, Verdict
 
 
-class Multi(PerDraft):
+class Multi(Sampling):
     """SpecInfer (Miao et al. 2023, arXiv 2305.09781, algorithm 2); Sequoia (2402.12374) for
     siblings without replacement: each names the law it was really drawn from.
     """
 
     name = "multi"
     trees = True
-    sampled = True
-    reproducible = False
-    one_hot = False
-
-    def draw(self, chooser: Chooser, law: Law, draw: Draw) -> int:
-        """A draw from the drafter's law."""
-        return chooser.categorical(law, draw)
 
     def verify_one(self, draft: Draft, target_probs: Sequence[Law], chooser: Chooser) -> Verdict:
         """Descend while a trial is accepted; then draw from what the trials left of p."""

@@ -78,6 +78,18 @@ class PerDraft:
         return [self.verify_one(*each) for each in zip(drafts, rows, choosers, strict=True)]
 
 
+class Sampling(PerDraft):
+    """Base of rules whose drafter's tokens are draws from its law, and whose text they shape."""
+
+    sampled = True
+    reproducible = False
+    one_hot = False
+
+    def draw(self, chooser: Chooser, law: Law, draw: Draw) -> int:
+        """A draw from the drafter's law."""
+        return chooser.categorical(law, draw)
+
+
 def rows_by_draft(drafts: Sequence[Draft], rows: Any) -> Iterator[Any]:
     """Split what has one entry a row, len(draft) + 1 of them a draft."""
     start = 0

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.chooser import Chooser, Draw, Law, Purpose
+from paceline.chooser import Chooser, Law, Purpose
 from paceline.tree import Draft
 from paceline.verify.laws import as_law, at, draft_law, require_chain, residual
-from paceline.verify.rule import PerDraft, Verdict
+from paceline.verify.rule import Sampling, Verdict
 
 
-class Token(PerDraft):
+class Token(Sampling):
     """Leviathan, Kalman, Matias 2023 (arXiv 2211.17192, algorithm 1); Chen et al. (2302.01318)."""
 
     name = "token"
     trees = False
-    sampled = True
-    reproducible = False
-    one_hot = False
-
-    def draw(self, chooser: Chooser, law: Law, draw: Draw) -> int:
-        """A draw from the drafter's law."""
-        return chooser.categorical(law, draw)
 
     def verify_one(self, draft: Draft, target_probs: Sequence[Law], chooser: Chooser) -> Verdict:
         """Accept x with min(1, p(x)/q(x)); at the first rejection draw from the residual."""

@@ -57,7 +57,7 @@ Greedy agreement is how often both name the same most likely token.
 
 ## Limits
 
-The target saw {tokens_m:.1f} million tokens within an hour, which is very little. What it
+The target saw {tokens_m:.1f} million tokens, which is very little. What it
 writes has the look of Python, names things plausibly and then drifts or repeats itself; it does
 not compute what the prompt asks for, and its prose is a docstring's prose. The context ends at
 1024 tokens. Use it to try, test and measure the engine, not to write software.

@@ -7,10 +7,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import torch
+from torch import Tensor
 
 from paceline.drafters import DraftContext, drafters
 from paceline.engine import LLM
 from paceline.engine.engine import parse_drafter
+from paceline.runtime import next_logits
+from paceline.sampling import to_probs
 from paceline.tree import Draft, Sampled
 from paceline.types import Output, SamplingParams, Speculation
 from tests.conftest import PROMPTS
@@ -18,6 +22,8 @@ from tests.conftest import PROMPTS
 ARGUMENTS = {"model": ":mini-draft"}
 NAMES = tuple(name + ARGUMENTS.get(name, "") for name in drafters if not name.startswith("test_"))
 WITHOUT_MEMORY = tuple("suffix:history_tokens=0" if n == "suffix" else n for n in NAMES)
+SAMPLING = {"model"}
+"""Drafters that draw their tokens under the rules that sample."""
 
 GREEDY = SamplingParams(temperature=0, max_tokens=24)
 SEEDED = SamplingParams(temperature=0.9, top_p=0.95, seed=11, max_tokens=24)
@@ -32,11 +38,32 @@ def ids(outputs: Sequence[Output]) -> list[tuple[int, ...]]:
     return [output.token_ids for output in outputs]
 
 
-@pytest.mark.parametrize("params", [GREEDY, SEEDED], ids=["greedy", "coupled"])
+def listen(
+    llm: LLM,
+    name: str,
+    see: Callable[[DraftContext, Draft], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Call `see` with every draft of a drafter and its context, in the pass that proposes it."""
+    live = llm.engine._drafters[name].live
+
+    def propose(contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
+        drafts = live.propose(contexts, budgets)
+        for context, draft in zip(contexts, drafts, strict=True):
+            see(context, draft)
+        return drafts
+
+    listened = SimpleNamespace(propose=propose, observe=live.observe, release=live.release)
+    drafters = {**llm.engine._step.drafters, name: listened}
+    monkeypatch.setattr(llm.engine, "_step", replace(llm.engine._step, drafters=drafters))
+
+
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("params", [GREEDY, SEEDED], ids=["greedy", "coupled"])
 def test_the_text_is_that_of_plain_decoding(every: LLM, name: str, params: SamplingParams) -> None:
     plain = every.generate(PROMPTS, params, speculation=Speculation(k=0))
     for k in (1, 3, 7):
+        every.engine.pool.forget_prefixes()
         drafted = every.generate(PROMPTS, params, speculation=Speculation(drafter=name, k=k))
         assert ids(drafted) == ids(plain)
         assert [o.text for o in drafted] == [o.text for o in plain]
@@ -78,7 +105,7 @@ def test_a_sampled_rule_gives_the_same_text_alone_and_among_others(every: LLM, n
 
 @pytest.mark.parametrize("name", NAMES)
 def test_preemption_changes_no_text(build: Callable[..., LLM], every: LLM, name: str) -> None:
-    """Sixteen blocks of four tokens hold a context, but not five: requests are preempted."""
+    """Twenty-four blocks of four tokens hold one context, but not five: requests are preempted."""
     tight = build(name, blocks=24, max_model_len=96)
     preempted = 0
 
@@ -117,22 +144,66 @@ def test_what_is_tried_at_a_node_follows_from_its_ancestors(
     the value of a sampled one differs. (One sampled trial a node: none could depend on another.)
     """
     rule = "multi" if parse_drafter(name).needs.trees else "token"
-    live = every.engine._drafters[name].live
     trials: dict[tuple[int, ...], set[tuple[str, ...]]] = {}
 
-    def propose(contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
-        drafts = live.propose(contexts, budgets)
-        for context, draft in zip(contexts, drafts, strict=True):
-            for row, tried in enumerate(draft.trials):
-                made = tuple("sampled" if isinstance(t, Sampled) else str(t.token) for t in tried)
-                path = (*context.tokens, *draft.tree.path_tokens(row))
-                trials.setdefault(path, set()).add(made)
-        return drafts
+    def see(context: DraftContext, draft: Draft) -> None:
+        for row, tried in enumerate(draft.trials):
+            made = tuple("sampled" if isinstance(t, Sampled) else str(t.token) for t in tried)
+            path = (*context.tokens, *draft.tree.path_tokens(row))
+            trials.setdefault(path, set()).add(made)
 
-    recording = SimpleNamespace(propose=propose, observe=live.observe, release=live.release)
-    drafters = {**every.engine._step.drafters, name: recording}
-    monkeypatch.setattr(every.engine, "_step", replace(every.engine._step, drafters=drafters))
+    listen(every, name, see, monkeypatch)
     for seed in range(12):
         params = SamplingParams(temperature=1.0, top_k=2, seed=seed, max_tokens=5)
         every.generate(PROMPTS, params, speculation=Speculation(drafter=name, rule=rule, k=3))
     assert all(len(made) == 1 for made in trials.values())
+
+
+def sampled(draft: Draft) -> list[tuple[int, int, Tensor]]:
+    """Row, token and law[V] of each sampled trial."""
+    return [
+        (row, trial.token, draft.draft_probs[trial.law])
+        for row, tried in enumerate(draft.trials)
+        for trial in tried
+        if isinstance(trial, Sampled)
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sampled_trial_comes_from_a_law_that_has_its_token(
+    every: LLM, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drafter without sampled trials proposes point masses alone."""
+    drafts: list[Draft] = []
+    listen(every, name, lambda _, draft: drafts.append(draft), monkeypatch)
+    rule = "multi" if parse_drafter(name).needs.trees else "block"
+    every.generate(PROMPTS, SEEDED, speculation=Speculation(drafter=name, rule=rule, k=3))
+    found = [trial for draft in drafts for trial in sampled(draft)]
+    assert bool(found) == (name.partition(":")[0] in SAMPLING)
+    vocab_size = every.engine.model.spec.vocab_size
+    for _, token, law in found:
+        assert (law.shape, law.dtype) == ((vocab_size,), torch.float64)
+        assert float(law.min()) >= 0
+        assert abs(float(law.sum()) - 1) < 1e-9
+        assert law[token] > 0
+
+
+def test_a_draft_model_samples_from_its_own_law_on_the_path(
+    every: LLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit what it says in a pass of its own, under the request's settings."""
+    name, checked = "model:mini-draft", 0
+    model = every.engine._drafters[name].live._runner.model  # type: ignore[attr-defined]
+
+    def see(context: DraftContext, draft: Draft) -> None:
+        nonlocal checked
+        for row, _, law in sampled(draft):
+            path = [*context.tokens, *draft.tree.path_tokens(row)]
+            wanted = to_probs(next_logits(model, path)[None], [context.params])[0]
+            assert torch.equal(law, wanted)
+            checked += 1
+
+    listen(every, name, see, monkeypatch)
+    params = replace(SEEDED, max_tokens=5)
+    every.generate(PROMPTS[2:], params, speculation=Speculation(drafter=name, rule="block", k=3))
+    assert checked >= 9

@@ -84,6 +84,16 @@ def test_names_are_imported_when_asked_for_and_unknown_ones_name_the_nearest() -
         registry.register("dumps", object())
 
 
+def test_a_built_in_name_is_not_shadowed_before_it_is_imported() -> None:
+    registry: Registry[object] = Registry("thing", {"dumps": "json:dumps", "gone": "json:gone"})
+    with pytest.raises(ConfigError, match="'dumps' is registered twice"):
+        registry.register("dumps", Options)
+    with pytest.raises(ConfigError, match="'gone' cannot be imported from json:gone"):
+        registry["gone"]
+    registry.register("own", Options("m"))
+    assert registry["own"] == Options("m")
+
+
 def test_a_file_registers_one_thing_and_is_run_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

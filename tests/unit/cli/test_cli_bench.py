@@ -33,7 +33,9 @@ def measured(cli, monkeypatch):
 
 def test_json(measured):
     cli, asked = measured
-    found = json.loads(cli("bench", "step", "--json", "--max-tokens", "99").out)
+    found = json.loads(
+        cli("bench", "step", "--json", "--max-tokens", "99", "--max-model-len", "512").out
+    )
     assert found == {
         "drafter": "model:mini-draft",
         "k": 4,
@@ -44,7 +46,10 @@ def test_json(measured):
         },
         "overhead": {"median_ms": 0.75, "p90_ms": 1.25},
     }
-    assert asked["llm"] == (("mini", None, 1), {"k": 4, "threads": None})
+    assert asked["llm"] == (
+        ("mini", None, 1),
+        {"k": 4, "kernels": "torch", "threads": None, "max_model_len": 512},
+    )
     assert (asked["params"].max_tokens, asked["params"].ignore_eos, asked["k"]) == (99, True, 4)
 
 

@@ -51,6 +51,17 @@ def test_a_fork_is_told_and_fails(loaded, mini, monkeypatch):
     )
 
 
+def test_turns_that_are_not_run_are_told_once(loaded, templated, tmp_path):
+    """With a template too: certify never answers its own replies."""
+    prompts = tmp_path / "p.jsonl"
+    prompts.write_text('{"turns": ["def f():", "class A:"]}\n{"prompt": "x"}\n')
+    ran = loaded(*SHORT, "--prompts", str(prompts))
+    assert (ran.code, ran.out.splitlines()[0].split(",")[0]) == (0, "2 prompts")
+    assert ran.err == (
+        "paceline: to certify, only the first turn is run: 1 of 2 prompts have more.\n"
+    )
+
+
 def test_the_package_brings_twenty_prompts():
     texts = [prompt.text for prompt in read_prompts(own_prompts())]
     assert len(set(texts)) == 20

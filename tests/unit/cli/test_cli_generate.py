@@ -144,9 +144,23 @@ def test_gzip_of_json_lines_with_a_limit(loaded, mini, tmp_path):
 
 def test_without_a_template_the_first_turn_is_run(loaded, mini, tmp_path):
     write(tmp_path / "p.jsonl", {"turns": ["def add(a, b):", "class Reader:"]})
-    found = json.loads(loaded("--prompts", str(tmp_path / "p.jsonl"), *N).out)
+    ran = loaded("--prompts", str(tmp_path / "p.jsonl"), *N)
+    found = json.loads(ran.out)
     assert found["text"] == mini.generate("def add(a, b):", GREEDY)[0].text
     assert "turns" not in found
+
+
+@pytest.mark.parametrize("args", [(), ("--raw",)])
+def test_turns_that_are_not_run_are_told_once(loaded, request, tmp_path, args):
+    if args:
+        request.getfixturevalue("templated")
+    turns = {"turns": ["def add(a, b):", "class Reader:"]}
+    write(tmp_path / "p.jsonl", turns, {"prompt": "x"}, turns)
+    ran = loaded("--prompts", str(tmp_path / "p.jsonl"), "--batch", "1", *N, *args)
+    assert (ran.code, ran.out.count("\n")) == (0, 3)
+    assert ran.err == (
+        "paceline: without a chat template, only the first turn is run: 2 of 3 prompts have more.\n"
+    )
 
 
 def test_without_a_template_messages_are_refused(loaded, tmp_path):

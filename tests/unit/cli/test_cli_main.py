@@ -12,12 +12,13 @@ import pytest
 
 from paceline.cli import main as cli_main
 from paceline.errors import CacheError, ConfigError, DownloadError, ModelFileError, RequestError
+from paceline.models.aliases import ALIASES, EMBEDDED
 
 # The package exports a function of the same name.
 PULL = import_module("paceline.models.pull")
 PACELINE = [sys.executable, "-m", "paceline"]
 # Long enough to be interrupted in mid-stream.
-ENDLESS = ["generate", "--draft", "none", "--max-tokens", "400", "def f():"]
+ENDLESS = ["generate", "--draft", "none", "--max-tokens", "1000", "def fibonacci(n):"]
 
 
 def one_line(text: str) -> str:
@@ -52,6 +53,11 @@ def one_line(text: str) -> str:
         (["x", "--draft", "model"], 2, "needs model: model:VALUE"),
         (["x", "--rule", "gredy"], 2, "did you mean 'greedy'?"),
         (["x", "--k", "-1"], 2, "Invalid value for '--k'"),
+        (["x", "--device", "nonsense"], 2, "device must be cpu, cuda or cuda:N, not 'nonsense'."),
+        (["x", "--device", "cuda:99"], 2, "There is no device 'cuda:99'"),
+        (["certify", "--parity", "--device", "tpu"], 2, "device must be cpu, cuda or cuda:N"),
+        (["x", "--max-model-len", "0"], 2, "Invalid value for '--max-model-len'"),
+        (["x = [1, 2]", "--max-model-len", "2"], 2, "shorten it to 1 or fewer"),
         (["chat"], 2, "mini has no chat template"),
         (["pull", "minni"], 2, "did you mean 'mini'?"),
         (["pull"], 2, "Missing argument"),
@@ -102,6 +108,15 @@ def test_a_bug_keeps_its_traceback(cli, monkeypatch):
         cli("models")
 
 
+@pytest.mark.parametrize("args", [["generate", "x"], ["chat"], ["certify", "--parity"]])
+def test_the_context_length_reaches_the_engine(cli, monkeypatch, args):
+    def load(*args: object, **settings: object) -> None:
+        raise ConfigError(f"context {settings['max_model_len']}")
+
+    monkeypatch.setattr(f"paceline.cli.{args[0]}.load", load)
+    assert cli(*args, "--max-model-len", "4096").err == "paceline: context 4096\n"
+
+
 @pytest.mark.parametrize("args", [["hello"], ["--k", "2", "hello"], ["generate", "hello"]])
 def test_anything_that_is_no_command_is_a_prompt(cli, monkeypatch, args):
     asked = []
@@ -137,6 +152,16 @@ def test_models_lists_the_embedded_pair(cli):
     assert rows["mini"] == rows["mini-draft"] == "embedded"
 
 
+def test_models_tells_what_each_is_and_its_licence(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path))
+    rows = {line.split()[0]: line for line in cli("models").out.splitlines()}
+    assert rows.keys() == {*EMBEDDED, *ALIASES}
+    for name, model in {**EMBEDDED, **ALIASES}.items():
+        assert f"  {model.description}  " in rows[name]
+        assert f"  {model.licence}  " in rows[name]
+    assert "Gemma terms of use" in rows["gemma3-270m"]
+
+
 def test_pull_of_an_embedded_model_prints_its_folder(cli):
     ran = cli("pull", "mini")
     assert ran.code == 0
@@ -169,7 +194,12 @@ def start(*args: str) -> subprocess.Popen[bytes]:
     """A paceline whose first text is out."""
     pipe = subprocess.PIPE
     running = subprocess.Popen(
-        [*PACELINE, *args], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        [*PACELINE, *args],
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        # A shell's background jobs ignore SIGINT, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert running.stdout is not None
     assert running.stdout.read(1) != b""

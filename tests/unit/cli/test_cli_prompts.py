@@ -94,7 +94,7 @@ def test_gzip_and_limit(tmp_path):
         ("a.jsonl", b'{"turns": ["x", 3]}', r"a.jsonl line 1 needs a 'prompt'"),
         ("a.jsonl", b'{"messages": [{"role": "user"}]}', r"line 1: every message needs a role"),
         ("a.jsonl.gz", b"plain", r"a.jsonl.gz is no whole gzip file"),
-        ("a.jsonl.gz", gzip.compress(b"{}")[:-6], r"a.jsonl.gz is no whole gzip file"),
+        ("a.jsonl.gz", gzip.compress(b"{}", mtime=0)[:-6], r"a.jsonl.gz is no whole gzip file"),
     ],
 )
 def test_bad_files_are_named(tmp_path, name, data, message):

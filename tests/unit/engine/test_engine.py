@@ -194,7 +194,7 @@ def test_unseeded_requests_are_independent() -> None:
 
 def test_the_pool_must_hold_one_context() -> None:
     with pytest.raises(ConfigError, match="holds 60 tokens, fewer than one context of 64"):
-        engine(blocks=15)
+        engine(blocks=15, max_model_len=64)
     with pytest.raises(ConfigError, match="max_model_len must be 1 to 64"):
         engine(max_model_len=65)
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from paceline.kernels.attention import attend_rows
+from paceline.kernels.rows import LANES, ROW_TILE
 from tests.tiny_models import SPECS, Bench, Rows, random_tokens
 
 LENGTH = 140
@@ -110,6 +112,41 @@ def test_the_number_of_threads(bench: Bench) -> None:
     expected = bench.alone(tokens)
     torch.set_num_threads(2)
     assert torch.equal(bench.alone(tokens), expected)
+
+
+LONG = 3_000
+"""Keys of which the sums of all blocks are more numbers than torch leaves to one thread."""
+PARALLEL_FROM = 32_768
+
+
+@pytest.mark.parametrize(
+    ("dtype", "head_size"), [(torch.float32, 64), (torch.float32, 80), (torch.bfloat16, 64)]
+)
+def test_attention_to_a_long_context_on_any_number_of_threads(
+    dtype: torch.dtype, head_size: int
+) -> None:
+    assert LONG // LANES * ROW_TILE * head_size > PARALLEL_FROM
+    query = torch.randn(9, 6, head_size).to(dtype)
+    keys, values = (torch.randn(LONG, 2, head_size).to(dtype) for _ in "kv")
+    lengths = torch.arange(LONG - 8, LONG + 1)
+    found = []
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        found.append(attend_rows(query, keys, values, lengths))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_row_attends_alike_whatever_stands_behind_its_path(count: int) -> None:
+    """Blocks are added in one order: those behind a row's path change no bit of it."""
+    torch.set_num_threads(count)
+    query, (keys, values) = torch.randn(4, 6, 64), torch.randn(2, LONG, 2, 64)
+    lengths = torch.tensor([40, 1_000, LONG - LANES - 1, LONG])
+    together = attend_rows(query, keys, values, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        alone = attend_rows(query[row, None], keys[:length], values[:length])[0]
+        assert torch.equal(together[row], alone), length
 
 
 def test_keys_and_values_too(bench: Bench) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import gguf
 import numpy as np
 import pytest
@@ -55,3 +58,36 @@ def test_a_tensor_of_several_chunks(number: int, dtype: torch.dtype, tmp_path: o
     expected = torch.from_numpy(kind.decode(blocks)).to(dtype)
     assert torch.equal(found.flatten(), expected.flatten())
     assert torch.equal(file.load("t", dtype), found), "pages that were given back come back"
+
+
+@pytest.mark.parametrize("number", GGML_FORMATS, ids=lambda n: GGML_NAMES[n])
+@pytest.mark.parametrize("blocks", [1, 3, "a chunk", "a chunk and 1"])
+def test_every_value_is_assigned(
+    number: int, blocks: int | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that starts as NaN ends without one, however the chunks fall."""
+    kind = GGML_FORMATS[number]
+    chunk = _CHUNK_VALUES // kind.block_values
+    count = {"a chunk": chunk, "a chunk and 1": chunk + 1}.get(str(blocks)) or int(blocks)
+    path = tmp_path / "zeros"
+    path.write_bytes(bytes(count * kind.block_bytes))
+    stored = StoredTensor(kind, (count * kind.block_values,), 0)
+
+    def unwritten(size: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.full((size,), torch.nan, dtype=dtype)
+
+    monkeypatch.setattr(torch, "empty", unwritten)
+    found = TensorFile(MappedFile(path), {"t": stored}).load("t", torch.float32)
+    assert not found.isnan().any()
+
+
+@pytest.mark.parametrize("number", GGML_FORMATS, ids=lambda n: GGML_NAMES[n])
+def test_a_chunk_that_decodes_short_fails_the_load(number: int, tmp_path: Path) -> None:
+    """A tensor is whole or not there."""
+    kind = GGML_FORMATS[number]
+    path = tmp_path / "zeros"
+    path.write_bytes(bytes(4 * kind.block_bytes))
+    short = replace(kind, decode=lambda blocks: kind.decode(blocks)[:-1])
+    stored = StoredTensor(short, (4 * kind.block_values,), 0)
+    with pytest.raises(RuntimeError, match="size"):
+        TensorFile(MappedFile(path), {"t": stored}).load("t", torch.float32)

@@ -72,6 +72,22 @@ def test_an_unknown_dtype(folder: Path) -> None:
         load_model(folder, dtype="int3")
 
 
+@pytest.mark.parametrize("device", ["nonsense", "", "cuda:", "cuda:-1", "mps", "cuda:1 "])
+def test_an_unknown_device(device: str) -> None:
+    """Told before the model is looked for."""
+    with pytest.raises(ConfigError, match=f"must be cpu, cuda or cuda:N, not '{device}'"):
+        load_model("no such model", device=device)
+
+
+@pytest.mark.parametrize(("device", "count"), [("cuda", 0), ("cuda:0", 0), ("cuda:2", 2)])
+def test_a_device_that_is_not_here(
+    device: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(ConfigError, match=f"no device '{device}': .* sees {count} CUDA .* cpu"):
+        load_model("no such model", device=device)
+
+
 CONFIG_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "hidden_size": ({"hidden_size": -1}, "hidden_size: -1 is no integer in 1"),
     "float size": ({"hidden_size": 48.0}, "hidden_size: 48.0 is no integer"),

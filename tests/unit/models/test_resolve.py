@@ -8,7 +8,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
-from toy_index import WHOLE, Index
+from toy_index import TOY, WHOLE, Index
 
 from paceline.errors import DownloadError, UnknownNameError
 from paceline.models import hub
@@ -23,8 +23,9 @@ def test_the_listing_tells_what_is_here(cache: Path) -> None:
     assert by_name["mini-draft"].path.parts[-3:] == ("models", "mini", "draft")
     assert (by_name["toy"].status, by_name["toy"].size_bytes) == ("absent", 0)
     pull("toy", fetch=Index())
+    told = (TOY.description, TOY.licence)
     ready = next(entry for entry in installed() if entry.name == "toy")
-    assert ready == Installed("toy", "ready", cache / "toy.gguf", len(WHOLE))
+    assert ready == Installed("toy", "ready", cache / "toy.gguf", len(WHOLE), *told)
 
 
 def test_names_of_the_table_come_before_paths(

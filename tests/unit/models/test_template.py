@@ -110,6 +110,16 @@ def test_text_that_reads_like_a_special_token_becomes_one() -> None:
     assert ids.count(tokenizer.token_to_id("<|im_start|>")) == 4
 
 
+@pytest.mark.parametrize(("template", "count"), [(QWEN, 0), (LLAMA3, 1)])
+def test_the_template_alone_says_whether_a_chat_has_a_bos(template: str, count: int) -> None:
+    metadata = byte_level_metadata(chat_template=template, add_bos_token=True)
+    tokenizer = Tokenizer.from_gguf(metadata, Path("m.gguf"))
+    assert tokenizer.special.add_bos
+    text = render_chat(tokenizer, CHATS["one"])
+    ids = tokenizer.encode(text, parse_special=True, add_special=False)
+    assert ids.count(tokenizer.bos_id) == ids[:1].count(tokenizer.bos_id) == count
+
+
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [

@@ -258,8 +258,9 @@ def test_a_decoder_that_is_no_language_models_is_refused(
     data = json.loads(backend.to_str())
     data["decoder"] = json.loads(decoder.__getstate__()) if decoder is not None else None
     (tmp_path / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
-    with pytest.raises(UnsupportedModelError, match="decoder"):
+    with pytest.raises(UnsupportedModelError, match="decoder") as caught:
         Tokenizer.from_hf_folder(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}")
 
 
 def test_metaspace_decoder_reads_as_blanks() -> None:
