@@ -18,4 +18,4 @@ CXXFLAGS="$SANITIZE -O1 -g1 -fno-omit-frame-pointer" LDFLAGS="$SANITIZE" \
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
 ASAN_OPTIONS=detect_leaks=0 \
 PACELINE_LIBRARY="$BUILD/paceline/kernels/libpaceline.so" \
-  "$PYTHON" -m pytest tests/unit/kernels tests/parity/test_native_*.py
+  "$PYTHON" -m pytest tests/parity/test_native_*.py tests/unit/kernels/test_kernel_*.py tests/unit/kernels/test_packed_*.py

@@ -136,6 +136,11 @@ def packed_bytes(weight_format: str, out_features: int, in_features: int) -> int
     return _bytes_of("pl_packed_bytes", weight_format, out_features, in_features)
 
 
+def source_bytes(weight_format: str, out_features: int, in_features: int) -> int:
+    """Bytes of the GGUF tensor that `pack` takes; raises UnsupportedModelError as it does."""
+    return _bytes_of("pl_source_bytes", weight_format, out_features, in_features)
+
+
 def pack(
     weight_format: str, out_features: int, in_features: int, source: NDArray[np.uint8]
 ) -> PackedWeight:
@@ -152,7 +157,7 @@ def pack(
         UnsupportedModelError: the format has no kernel, or not for this shape.
         ValueError: the source has another size, type or layout.
     """
-    size = _bytes_of("pl_source_bytes", weight_format, out_features, in_features)
+    size = source_bytes(weight_format, out_features, in_features)
     _check_source(source, size, weight_format)
     return pack_chunks(
         weight_format, (out_features, in_features), [source.reshape(out_features, -1)]
@@ -179,7 +184,7 @@ def pack_chunks(
             raise ValueError(f"{len(chunk)} rows cannot follow {done} of {out_features}.")
         part = weight_format, len(chunk), in_features
         source = chunk.reshape(-1)
-        _check_source(source, _bytes_of("pl_source_bytes", *part), weight_format)
+        _check_source(source, source_bytes(*part), weight_format)
         size = packed_bytes(*part)
         where = source.ctypes.data, len(source), data.data_ptr() + at, size
         _succeed(library().pl_pack(FORMATS[weight_format], len(chunk), in_features, *where))

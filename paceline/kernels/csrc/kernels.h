@@ -32,6 +32,10 @@ struct Kernels {
   void (*add)(const float* left, const float* right, int width, float* out);
   void (*rope)(const float* x, const float* cos, const float* sin, int half, float* out);
   void (*attend)(const AttendTask& task, const AttendScratch& scratch);
+  // See probe.h; a round of `multiply` does `products` multiply-adds.
+  uint32_t (*read_all)(const uint8_t* data, int64_t bytes);
+  uint32_t (*multiply)(int64_t rounds);
+  int products;
 };
 
 extern const Kernels kPortable;

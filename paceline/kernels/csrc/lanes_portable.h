@@ -1,4 +1,5 @@
-// Eight outputs at a time in GCC/Clang vectors: any CPU. Sums are int16 pairs, as in lanes_avx2.h.
+// Four outputs at a time in GCC/Clang vectors of 16 bytes: any CPU. Sums are int16 pairs, as in
+// lanes_avx2.h.
 #pragma once
 
 #include <string.h>
@@ -8,16 +9,15 @@
 namespace {
 
 struct PortableLanes {
-  static constexpr int N = 8;
+  static constexpr int N = 4;
   static constexpr int kRows = 4;
   static constexpr bool kWideSums = false;
 
-  typedef int32_t I32 __attribute__((vector_size(32)));
-  typedef uint32_t U32 __attribute__((vector_size(32)));
-  typedef float F32 __attribute__((vector_size(32)));
-  typedef int16_t I16 __attribute__((vector_size(32)));
-  typedef uint8_t U8 __attribute__((vector_size(32)));
-  typedef uint16_t Half __attribute__((vector_size(16)));
+  typedef int32_t I32 __attribute__((vector_size(16)));
+  typedef uint32_t U32 __attribute__((vector_size(16)));
+  typedef float F32 __attribute__((vector_size(16)));
+  typedef int16_t I16 __attribute__((vector_size(16)));
+  typedef uint8_t U8 __attribute__((vector_size(16)));
   using Codes = U8;
   using Sum = I16;
   using Scale = I32;
@@ -58,7 +58,7 @@ struct PortableLanes {
 
   static inline Pair pair_u8(const uint8_t* p) {
     Pair pair;
-    for (int i = 0; i < 16; ++i) pair[i] = p[i];
+    for (int i = 0; i < 2 * N; ++i) pair[i] = p[i];
     return pair;
   }
   // (32 a, 32 b) in each lane.
@@ -101,7 +101,7 @@ struct PortableLanes {
   static inline void fetch(const uint8_t*) {}
 
  private:
-  typedef uint16_t Pair16 __attribute__((vector_size(32)));
+  typedef uint16_t Pair16 __attribute__((vector_size(16)));
 
   template <class T>
   static inline I32 widen(const uint8_t* p) {

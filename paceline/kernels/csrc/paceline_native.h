@@ -115,6 +115,11 @@ typedef struct {
 // Runs the whole list; the caller has checked every register, slot, id and parent.
 int32_t pl_run(const pl_op* ops, int32_t count, const pl_register* registers, const pl_pass* pass);
 
+// Reads `data` once with all threads; runs so many rounds of the inner loop on each thread, and
+// returns the multiply-adds that this made.
+int32_t pl_read_all(const uint8_t* data, int64_t bytes);
+int64_t pl_multiply(int64_t rounds);
+
 #ifdef __cplusplus
 }
 #endif

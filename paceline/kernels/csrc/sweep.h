@@ -8,6 +8,7 @@
 #include "half.h"
 #include "kernel.h"
 #include "kernels.h"
+#include "probe.h"
 #include "rows.h"
 
 namespace {
@@ -175,8 +176,8 @@ void quantise(const float* x, int in_features, int row, int rows, Activations* q
 
 template <class V>
 constexpr pl::Kernels kernels_of() {
-  return {quantise, linear<V>, Rows<V>::rms_norm, Rows<V>::silu_mul, Rows<V>::add, Rows<V>::rope,
-          attend<V>};
+  return {quantise,       linear<V>, Rows<V>::rms_norm, Rows<V>::silu_mul, Rows<V>::add,
+          Rows<V>::rope,  attend<V>, read_all<V>,       multiply<V>,       8 * V::N * 4};
 }
 
 }  // namespace

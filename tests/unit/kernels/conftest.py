@@ -2,4 +2,4 @@
 
 from paceline.kernels.library import available
 
-collect_ignore_glob = [] if available() else ["test_packed_*.py", "test_kernel_library.py"]
+collect_ignore_glob = [] if available() else ["test_packed_*.py", "test_kernel_*.py"]

@@ -89,3 +89,8 @@ def test_calls_from_several_threads_do_not_disturb_one_another():
         worker.join()
     for row, found in zip(rows, results, strict=True):
         assert all(torch.equal(one, row) for one in found)
+
+
+def test_there_are_as_many_threads_as_torch_has():
+    for count in ("1", "3"):
+        assert ask("print(features().threads)", OMP_NUM_THREADS=count).stdout.strip() == count
