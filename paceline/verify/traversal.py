@@ -1,4 +1,4 @@
-"""The traversal rule: a tree is verified from its leaves to the root, by the ratios of whole paths."""
+"""The traversal rule: a tree is verified from its leaves up, by the ratios of whole paths."""
 
 from __future__ import annotations
 
