@@ -264,4 +264,4 @@ class StepStats:
     preempted: int
     blocks_used: int
     seconds: dict[str, float]
-    """Wall time by phase: schedule, propose, forward, laws, verify, commit, observe."""
+    """Wall time by phase: schedule, propose, pack, forward, laws, verify, commit, observe."""

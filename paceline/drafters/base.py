@@ -70,13 +70,15 @@ class Observation:
 
     context: DraftContext
     draft: Draft
+    start: int
+    """Position of the first of the request's tokens that the pass ran."""
     path: tuple[int, ...]
     """Accepted rows of the draft's tree, up to where the output ended."""
     committed: tuple[int, ...]
-    """Tokens appended to the request, stops already applied."""
+    """Tokens appended to the request, stops already applied; none after a chunk of a prompt."""
     finished: bool
     hidden: dict[int, Tensor]
-    """layer -> hidden[len(draft) + 1, E] of the request's rows."""
+    """layer -> hidden[R, E] of the request's rows: its tokens from `start` on, then the draft's."""
 
 
 class LiveDrafter(Protocol):
@@ -86,7 +88,7 @@ class LiveDrafter(Protocol):
         """One draft a context, of at most its budget of nodes; an empty one is a plain step."""
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        """Learn what became of the last proposals (and of passes that had none)."""
+        """Learn what became of the last proposals, and of passes without one: prompts, too."""
 
     def release(self, request_id: str) -> None:
         """Forget a request that finished or was aborted; unknown ids are fine."""

@@ -141,7 +141,7 @@ class Sequence:
         self.computed = 0
         self.preemptions += 1
 
-    def commit(self, drafted: tuple[int, ...], token: int) -> tuple[int, ...]:
+    def commit(self, drafted: list[int], token: int) -> tuple[int, ...]:
         """Append accepted draft tokens and the target's own, until one of them ends the output.
 
         Returns those appended.

@@ -111,9 +111,9 @@ def add(op: ops.Add, state: Pass) -> None:
 
 
 def layer_end(op: ops.LayerEnd, state: Pass) -> None:
-    """Keep the logit rows' hidden states where they are wanted."""
+    """Keep the hidden states where they are wanted."""
     if op.layer in state.batch.hidden_layers:
-        state.hidden[op.layer] = state.registers[op.source][state.batch.logit_rows]
+        state.hidden[op.layer] = state.registers[op.source]
 
 
 def logit_rows(op: ops.LogitRows, state: Pass) -> None:

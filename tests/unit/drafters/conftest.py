@@ -39,6 +39,7 @@ def finish() -> Callable[[DraftContext], Observation]:
 
     def make(context: DraftContext) -> Observation:
         return Observation(
+            start=0,
             context=replace(context),
             draft=NO_DRAFT,
             path=(),
