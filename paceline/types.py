@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -125,6 +126,11 @@ class SamplingParams:
             )
 
     @property
+    def tells_logprobs(self) -> bool:
+        """Whether log-probabilities are wanted."""
+        return self.logprobs is not None or self.prompt_logprobs is not None
+
+    @cached_property
     def adjusts(self) -> bool:
         """Whether a setting changes logits by what stands before them."""
         return any(getattr(self, name) != default for name, default in _ADJUSTING.items())
@@ -207,6 +213,18 @@ class Span:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenLogprobs:
+    """A token's log-probability beside those of the likeliest ids."""
+
+    token: int
+    logprob: float
+    rank: int
+    """1 for the likeliest id."""
+    top: tuple[tuple[int, float], ...]
+    """(id, log-probability) by descending probability, then id."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Delta:
     """What one step committed for one request."""
 
@@ -216,6 +234,8 @@ class Delta:
     token_ids: tuple[int, ...]
     drafted: int
     """How many of token_ids, counted from the first, are accepted draft tokens."""
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    """One entry for each of token_ids, where the request wants them."""
     finish_reason: FinishReason | None = None
 
     @property
@@ -242,6 +262,12 @@ class Output:
     text: str
     token_ids: tuple[int, ...]
     finish_reason: FinishReason
+    logprobs: tuple[TokenLogprobs, ...] | None
+    """One entry for each of token_ids; None where the request wants none."""
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] | None
+    """One entry for each token of the prompt; the first, which nothing foretells, has None."""
+    choice: int
+    """The index among the samples of its prompt."""
     prompt_tokens: int
     cached_tokens: int
     drafter: str

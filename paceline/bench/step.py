@@ -12,8 +12,7 @@ from statistics import median, quantiles
 from typing import Any
 from unittest.mock import patch
 
-from paceline.engine import LLM
-from paceline.engine import step as engine_step
+from paceline.engine import LLM, scores
 from paceline.errors import ConfigError
 from paceline.models import LoadedModel
 from paceline.sampling import to_probs
@@ -127,7 +126,7 @@ def excluded(target: LoadedModel) -> Iterator[dict[str, float]]:
         forward = timed(LoadedModel.forward, model_phase)
         stack.enter_context(patch.object(LoadedModel, "forward", forward))
         for module in users:
-            phase = "laws" if module is engine_step else "propose"
+            phase = "laws" if module is scores else "propose"
             laws = timed(original, lambda *_, phase=phase: phase)
             stack.enter_context(patch.object(module, "to_probs", laws))
         yield seconds

@@ -11,7 +11,7 @@ from torch import Tensor
 from paceline.cache import BlockTable
 from paceline.chooser import Draw, Keyed, Purpose
 from paceline.registry import Registry
-from paceline.sampling import to_probs
+from paceline.sampling import History, Prefix, to_probs
 from paceline.tree import Draft, DraftBuilder
 from paceline.types import SamplingParams
 from paceline.verify import Rule
@@ -46,9 +46,18 @@ class DraftContext:
     preemptions: int
     """How often the request lost its blocks; a change voids what was cached in them."""
 
-    def law(self, logits: Tensor) -> Tensor:
-        """The drafter's law[V] under the request's own sampling settings, from logits[V]."""
-        return to_probs(logits[None], [self.params])[0]
+    history: History
+    """The tokens as the settings see them that look back."""
+
+    def prefix(self, path: tuple[int, ...] = ()) -> Prefix:
+        """What stands before the position behind a path of drafted tokens."""
+        return Prefix(self.history, path)
+
+    def law(self, logits: Tensor, path: tuple[int, ...] = ()) -> Tensor:
+        """The drafter's law[V] behind a drafted path, from logits[V], under the request's own
+        sampling settings.
+        """
+        return to_probs(logits[None], [self.params], [self.prefix(path)])[0]
 
     def draw(self, builder: DraftBuilder, parent: int, depth: int, law: Tensor) -> int:
         """Draw one child of the row `parent` (at `depth`) from law[V]; return its row.

@@ -13,7 +13,7 @@ from paceline.drafters.host import Host
 from paceline.kernels.batch import Batch
 from paceline.models import check_same_vocabulary, load_model
 from paceline.runtime import Rows, Runner, pack, pack_next
-from paceline.sampling import to_probs
+from paceline.sampling import Prefix, to_probs
 from paceline.tree import NO_DRAFT, Draft, DraftBuilder
 
 
@@ -172,7 +172,10 @@ class LiveDraftModel:
     def _extend(self, chains: Sequence[Chain], batch: Batch) -> None:
         """Run a pass whose logits are the chains', and draw the next token of each."""
         logits = self._runner.forward(batch).logits
-        laws = to_probs(self._fit(logits), [chain.ctx.params for chain in chains])
+        params, prefixes = [chain.ctx.params for chain in chains], None
+        if any(p.adjusts for p in params):
+            prefixes = [chain.prefix() for chain in chains]
+        laws = to_probs(self._fit(logits), params, prefixes)
         for chain, law in zip(chains, laws, strict=True):
             chain.extend(law)
 
@@ -218,12 +221,16 @@ class Chain:
             tokens=self.ctx.tokens[start : self._cached],
             start=start,
             slots=self.ctx.table.slots(0, self._cached),
-            wants_logits=not self.missing,
+            logit_tokens=int(not self.missing),
         )
 
     def slots(self, drafted: int) -> Slots:
         """The slots of the committed tokens and of so many drafted ones."""
         return self.ctx.table.slots(0, len(self.ctx.tokens) + drafted)
+
+    def prefix(self) -> Prefix:
+        """What stands before the token to be drawn."""
+        return self.ctx.prefix(tuple(map(self.builder.token, range(1, len(self.builder) + 1))))
 
     def extend(self, law: torch.Tensor) -> None:
         """Draw the next token from law[V]."""

@@ -12,14 +12,15 @@ import torch
 from torch import Tensor
 
 from paceline.cache import BlockPool, Slots
-from paceline.drafters import DraftContext, LiveDrafter, Observation
-from paceline.engine.scheduler import BudgetFor, Plan, Scheduler, Work
+from paceline.drafters import LiveDrafter, Observation
+from paceline.engine.proposal import Proposal
+from paceline.engine.scheduler import BudgetFor, Plan, Scheduler
+from paceline.engine.scores import Told, split_rows, target_laws
 from paceline.engine.sequence import Sequence
 from paceline.errors import ConfigError
-from paceline.runtime import Rows, Runner, pack
-from paceline.sampling import to_probs
-from paceline.tree import NO_DRAFT, Draft, kv_moves
-from paceline.types import Delta, StepStats
+from paceline.runtime import Runner, pack
+from paceline.tree import NO_DRAFT, kv_moves
+from paceline.types import Delta, StepStats, TokenLogprobs
 from paceline.verify import Verdict
 
 
@@ -35,25 +36,6 @@ class Clock:
         now = time.perf_counter()
         self.seconds[phase] = now - self._began
         self._began = now
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Proposal:
-    """One sequence's work and its draft, from propose to observe."""
-
-    work: Work
-    context: DraftContext
-    draft: Draft
-
-    @property
-    def row_count(self) -> int:
-        """Rows of the pass that are its own."""
-        return self.work.rows + len(self.draft)
-
-    @property
-    def logit_count(self) -> int:
-        """Rows of the pass whose laws belong to it."""
-        return len(self.draft) + 1 if self.work.samples else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,19 +55,19 @@ class Step:
         clock.lap("schedule")
         proposals = self._propose(plan)
         clock.lap("propose")
-        batch = pack([rows(p) for p in proposals], self.hidden_layers)
+        batch = pack([p.pass_rows() for p in proposals], self.hidden_layers)
         clock.lap("pack")
         out = self.runner.forward(batch)
         clock.lap("forward")
         sampled = [p for p in proposals if p.work.samples]
-        params = [p.context.params for p in sampled for _ in range(p.logit_count)]
-        laws = to_probs(out.logits, params)
+        laws = target_laws(out.logits, proposals)
         clock.lap("laws")
         verdicts = verify(sampled, laws)
         clock.lap("verify")
-        observations = self._commit(proposals, verdicts, out.hidden)
+        told = Told(proposals, out.logits, laws)
+        observations = self._commit(proposals, verdicts, out.hidden, told)
         deltas = [
-            delta(p.work.sequence, seen)
+            delta(p.work.sequence, seen, told.entries.get(p, ()))
             for p, seen in zip(proposals, observations, strict=True)
             if p.work.samples
         ]
@@ -119,13 +101,16 @@ class Step:
         proposals: list[Proposal],
         verdicts: Mapping[Proposal, Verdict],
         hidden: dict[int, Tensor],
+        told: Told,
     ) -> list[Observation]:
         """The one point where tokens, text, counters and the cache advance, stops applied."""
         self._move(verdicts)
         observations, row = [], 0
         for proposal in proposals:
             sequence, start = proposal.work.sequence, proposal.work.sequence.computed
+            told.tell_prompt(proposal)
             path, committed = commit(proposal, verdicts.get(proposal))
+            told.tell_output(proposal, path, committed)
             sequence.table.publish(sequence.tokens, sequence.computed)
             stop = row + proposal.row_count
             observations.append(
@@ -191,19 +176,6 @@ class Step:
         )
 
 
-def rows(proposal: Proposal) -> Rows:
-    """What the sequence contributes to the pass."""
-    work, sequence = proposal.work, proposal.work.sequence
-    end = sequence.computed + work.rows
-    return Rows(
-        tokens=sequence.tokens[sequence.computed : end],
-        start=sequence.computed,
-        slots=sequence.table.slots(0, end + len(proposal.draft)),
-        draft=proposal.draft,
-        wants_logits=work.samples,
-    )
-
-
 def verify(proposals: list[Proposal], laws: Tensor) -> dict[Proposal, Verdict]:
     """The verdict on each draft, by its request's rule; laws[N, V] hold its rows in order."""
     by_rule: dict[str, list[int]] = defaultdict(list)
@@ -211,7 +183,7 @@ def verify(proposals: list[Proposal], laws: Tensor) -> dict[Proposal, Verdict]:
         by_rule[proposal.context.rule.name].append(index)
     spans = [laws]
     if len(by_rule) > 1:
-        spans = list(laws.split([proposal.logit_count for proposal in proposals]))
+        spans = split_rows(laws, [proposal.law_count for proposal in proposals])
     verdicts: dict[Proposal, Verdict] = {}
     for indices in by_rule.values():
         group = [proposals[i] for i in indices]
@@ -242,12 +214,13 @@ def commit(proposal: Proposal, verdict: Verdict | None) -> tuple[tuple[int, ...]
     return path, committed
 
 
-def delta(sequence: Sequence, seen: Observation) -> Delta:
+def delta(sequence: Sequence, seen: Observation, logprobs: tuple[TokenLogprobs, ...]) -> Delta:
     """What the step committed for one sequence."""
     return Delta(
         request_id=sequence.request.id,
         spans=sequence.text.take(),
         token_ids=seen.committed,
         drafted=min(len(seen.path), len(seen.committed)),
+        logprobs=logprobs,
         finish_reason=sequence.finish_reason,
     )

@@ -24,8 +24,8 @@ class Rows:
     slots: Slots
     """slots[start + len(tokens) + len(draft)] of every position, then of the nodes."""
     draft: Draft = NO_DRAFT
-    wants_logits: bool = True
-    """Whether the last token's and the nodes' logits are wanted (not within a prompt)."""
+    logit_tokens: int = 1
+    """Of the tokens, counted from the last, those whose logits are wanted beside the nodes'."""
 
 
 def pack(work: Sequence[Rows], hidden_layers: tuple[int, ...] = ()) -> Batch:
@@ -47,8 +47,7 @@ def pack(work: Sequence[Rows], hidden_layers: tuple[int, ...] = ()) -> Batch:
             parents += tuple([count - 1 + parent for parent in tree.parents])
         slots.append(rows.slots[rows.start : rows.start + count + len(tree)])
         segments.append(Segment(first, torch.from_numpy(rows.slots[: rows.start]), parents))
-        if rows.wants_logits:
-            logit_rows += range(root, root + len(tree) + 1)
+        logit_rows += range(root + 1 - rows.logit_tokens, root + len(tree) + 1)
     T = len(ids)
     numbers = torch.from_numpy(np.array(ids + positions + logit_rows, dtype=np.int64))
     own_slots = np.concatenate(slots) if len(slots) > 1 else slots[0]

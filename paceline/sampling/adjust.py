@@ -95,7 +95,7 @@ def logits_processors(row: Tensor, params: SamplingParams, prefix: Prefix) -> No
 def repetition_penalty(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
     """Logits of ids in prompt or output: divided if positive, else multiplied (1909.05858)."""
     if params.repetition_penalty != 1:
-        ids = on(row, prefix.history.seen.with_path(prefix.path)[0])
+        ids = on(row, prefix.history.all_counts(prefix.path)[0])
         found = row[ids]
         penalty = params.repetition_penalty
         row[ids] = torch.where(found > 0, found / penalty, found * penalty)
@@ -104,14 +104,14 @@ def repetition_penalty(row: Tensor, params: SamplingParams, prefix: Prefix) -> N
 def frequency_penalty(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
     """Subtracted for each time that an id is in the output."""
     if params.frequency_penalty:
-        ids, counts = prefix.history.outputs.with_path(prefix.path)
+        ids, counts = prefix.history.output_counts(prefix.path)
         row[on(row, ids)] -= params.frequency_penalty * on(row, counts).float()
 
 
 def presence_penalty(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
     """Subtracted once from ids that are in the output."""
     if params.presence_penalty:
-        row[on(row, prefix.history.outputs.with_path(prefix.path)[0])] -= params.presence_penalty
+        row[on(row, prefix.history.output_counts(prefix.path)[0])] -= params.presence_penalty
 
 
 SETTINGS: tuple[Callable[[Tensor, SamplingParams, Prefix], None], ...] = (

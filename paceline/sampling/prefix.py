@@ -23,28 +23,29 @@ class SettingIds:
     """What opens and what closes a thought."""
 
 
-class TokenCounts:
-    """How often each id occurs in a text that grows."""
+class LiveCounts:
+    """How often each id occurs in a list from some index on; the list may grow at any time."""
 
-    def __init__(self, tokens: Iterable[int] = ()) -> None:
+    def __init__(self, tokens: Sequence[int], start: int) -> None:
+        self._tokens, self._counted = tokens, start
         self._index: dict[int, int] = {}
         self._counts: list[int] = []
-        self._arrays: tuple[Ids, Ids] | None = None
-        for token in tokens:
-            self.add(token)
+        self._arrays = _array(()), _array(())
 
-    def add(self, token: int) -> None:
-        """Count one more."""
-        at = self._index.setdefault(token, len(self._index))
-        if at == len(self._counts):
-            self._counts.append(0)
-        self._counts[at] += 1
-        self._arrays = None
+    def _catch_up(self) -> None:
+        new = self._tokens[self._counted :]
+        for token in new:
+            at = self._index.setdefault(token, len(self._index))
+            if at == len(self._counts):
+                self._counts.append(0)
+            self._counts[at] += 1
+        if new:
+            self._counted += len(new)
+            self._arrays = _array(self._index), _array(self._counts)
 
     def with_path(self, path: Sequence[int]) -> tuple[Ids, Ids]:
-        """ids[U], distinct, and counts[U] of the text with `path` behind it."""
-        if self._arrays is None:
-            self._arrays = _array(self._index), _array(self._counts)
+        """ids[U], distinct, and counts[U] of the tokens with `path` behind them."""
+        self._catch_up()
         ids, counts = self._arrays
         if not path:
             return ids, counts
@@ -65,26 +66,16 @@ class History:
     ) -> None:
         self.tokens, self.prompt_tokens = tokens, prompt_tokens
         self.ids = ids or SettingIds()
-        self._outputs, self._seen = TokenCounts(), TokenCounts(tokens[:prompt_tokens])
-        self._counted = prompt_tokens
+        self._output_counts = LiveCounts(tokens, prompt_tokens)
+        self._all_counts = LiveCounts(tokens, 0)
 
-    @property
-    def outputs(self) -> TokenCounts:
-        """Counts of the output."""
-        self._catch_up()
-        return self._outputs
+    def output_counts(self, path: Sequence[int] = ()) -> tuple[Ids, Ids]:
+        """ids[U] and counts[U] of the output with `path` behind it."""
+        return self._output_counts.with_path(path)
 
-    @property
-    def seen(self) -> TokenCounts:
-        """Counts of prompt and output."""
-        self._catch_up()
-        return self._seen
-
-    def _catch_up(self) -> None:
-        for token in self.tokens[self._counted :]:
-            self._outputs.add(token)
-            self._seen.add(token)
-        self._counted = len(self.tokens)
+    def all_counts(self, path: Sequence[int] = ()) -> tuple[Ids, Ids]:
+        """ids[U] and counts[U] of prompt and output with `path` behind them."""
+        return self._all_counts.with_path(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,10 +151,10 @@ def test_rows_keep_their_own_settings_and_the_input_stays() -> None:
 def test_the_history_follows_the_live_list() -> None:
     tokens = [1, 2]
     history = History(tokens, 1, IDS)
-    assert dict(zip(*history.outputs.with_path(()), strict=True)) == {2: 1}
+    assert dict(zip(*history.output_counts(), strict=True)) == {2: 1}
     tokens += [2, 5]
-    assert dict(zip(*history.outputs.with_path((5, 6)), strict=True)) == {2: 2, 5: 2, 6: 1}
-    assert dict(zip(*history.seen.with_path(()), strict=True)) == {1: 1, 2: 2, 5: 1}
+    assert dict(zip(*history.output_counts((5, 6)), strict=True)) == {2: 2, 5: 2, 6: 1}
+    assert dict(zip(*history.all_counts(), strict=True)) == {1: 1, 2: 2, 5: 1}
 
 
 def test_the_order_is_the_documented_one() -> None:
