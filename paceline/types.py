@@ -144,6 +144,8 @@ class Speculation:
     """A name loaded at start, or "none"."""
     k: int | None = None
     rule: str | None = None
+    prediction: str | tuple[int, ...] = ()
+    """A guess of the output, text or ids; the drafter that follows it is then the default."""
 
     def __post_init__(self) -> None:
         """Check the range of k."""

@@ -48,6 +48,8 @@ class DraftContext:
 
     history: History
     """The tokens as the settings see them that look back."""
+    prediction: tuple[int, ...] = ()
+    """The caller's guess of the output, if there is one."""
 
     def prefix(self, path: tuple[int, ...] = ()) -> Prefix:
         """What stands before the position behind a path of drafted tokens."""
@@ -157,6 +159,7 @@ drafters: Registry[type[Any]] = Registry(
         "model": "paceline.drafters.model:DraftModel",
         "ngram": "paceline.drafters.ngram:Ngram",
         "suffix": "paceline.drafters.suffix:Suffix",
+        "prediction": "paceline.drafters.prediction:Prediction",
     },
     group="paceline.drafters",
 )

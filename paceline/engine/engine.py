@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paceline.cache import BlockPool
 from paceline.config import CacheConfig, EngineConfig
-from paceline.drafters import OFF, Drafter, Host, LiveDrafter, drafters
+from paceline.drafters import OFF, PREDICTION, Drafter, Host, LiveDrafter, drafters
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.settings import check_ids
@@ -71,7 +71,7 @@ class Engine:
         self._check_prompt(request.prompt_ids)
         params, asked = request.params, request.speculation
         check_ids(params, self.model.spec.vocab_size)
-        name = self._resolve(asked.drafter)
+        name = self._resolve(asked.drafter or (PREDICTION if asked.prediction else None))
         options = self._drafters[name].options
         seed = params.seed if params.seed is not None else secrets.randbits(64)
         limits = Limits(max_model_len=self.max_model_len, eos_ids=self.model.spec.eos_ids)
@@ -145,7 +145,7 @@ class Engine:
             kernels=self.config.kernels,
         )
         loaded = {}
-        for text in dict.fromkeys((*self.config.speculation.drafts, OFF)):
+        for text in dict.fromkeys((*self.config.speculation.drafts, OFF, PREDICTION)):
             options = parse_drafter(text)
             if options.k < 0:
                 raise ConfigError(f"The drafter '{text}' wants k >= 0, not {options.k}.")

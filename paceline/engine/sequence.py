@@ -89,6 +89,8 @@ class Sequence:
         self.text = OutputText(tokenizer, request.params.stop)
         self.tally = Tally()
         self.history = History(self.tokens, len(self.tokens), ids)
+        guess = request.speculation.prediction
+        self._prediction = tuple(tokenizer.encode(guess) if isinstance(guess, str) else guess)
         self.logprobs: list[TokenLogprobs] = []
         self.prompt_logprobs: list[TokenLogprobs | None] = [None]
         self._seed = seed
@@ -140,6 +142,7 @@ class Sequence:
             table=self.table,
             preemptions=self.preemptions,
             history=self.history,
+            prediction=self._prediction,
         )
 
     def start(self) -> None:
