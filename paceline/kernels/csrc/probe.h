@@ -5,40 +5,52 @@
 
 namespace {
 
-// Reads everything once; the result keeps the compiler honest.
-template <class V>
-uint32_t read_all(const uint8_t* data, int64_t bytes) {
-  typename V::Codes seen[4] = {};
-  for (int64_t at = 0; at + 256 <= bytes; at += 256) {
-    for (int i = 0; i < 4; ++i) {
-      V::fetch(data + at + kFetchAhead + i * 64);
-      seen[i] = V::template with_bits<0, 0xff>(seen[i], V::codes(data + at + i * 64));
-    }
-  }
-  uint32_t sum = 0;
-  for (int i = 0; i < 4; ++i) sum += *(const uint8_t*)&seen[i];
-  return sum;
+// Makes the compiler believe that the value is used; as a copy, so that itself it may stay in
+// registers.
+template <class T>
+PL_INLINE void keep(T value) {
+  __asm__ volatile("" ::"m"(value));
 }
 
-// 8 * 16 * 4 multiply-adds a round into as many sums as a tile has rows, on data in registers and the nearest cache.
+// Reads four streams at once, which keep the hardware's prefetchers busiest: a part of 256 bytes
+// of each at a time.
 template <class V>
-uint32_t multiply(int64_t rounds) {
+void read_all(const uint8_t* data, int64_t bytes) {
+  constexpr int kStreams = 4, kPart = 256;
+  const int64_t stream = bytes / kStreams / kPart * kPart;
+  typename V::Codes seen[kPart / 64] = {};
+  for (int64_t at = 0; at < stream; at += kPart) {
+    for (int s = 0; s < kStreams; ++s) {
+      const uint8_t* part = data + s * stream + at;
+      for (int i = 0; i < kPart / 64; ++i) {
+        seen[i] = V::template with_bits<0, 0xff>(seen[i], V::codes(part + i * 64));
+      }
+    }
+  }
+  for (const auto& codes : seen) keep(codes);
+}
+
+constexpr int kQuads = 8;   // of each row in a round
+
+template <class V>
+constexpr int kProducts = kQuads * V::kRows * kOutputs * 4;   // multiply-adds of a round
+
+// The dots of a tile, on codes in registers and activations in the nearest cache.
+template <class V>
+void multiply(int64_t rounds) {
   alignas(64) uint8_t codes[64] = {};
-  alignas(64) int8_t quads[32] = {};   // zeros, so that no sum overflows
+  alignas(64) int8_t quads[kQuads * V::kRows * 4] = {};   // zeros, so that no sum overflows
   typename V::Sum sums[V::kRows] = {};
   const typename V::Codes c = V::codes(codes);
   for (int64_t round = 0; round < rounds; ++round) {
-    unroll<0, 8>([&](auto i) __attribute__((always_inline)) {
-      constexpr int at = decltype(i)::value;
-      sums[at % V::kRows] = V::dot(sums[at % V::kRows], c, quads + at * 4);
+    const int8_t* quad = quads;
+    __asm__ volatile("" : "+r"(quad)::"memory");   // read again in every round
+    unroll<0, kQuads>([&](auto i) __attribute__((always_inline)) {
+      constexpr int at = decltype(i)::value * V::kRows;
+      for (int r = 0; r < V::kRows; ++r) sums[r] = V::dot(sums[r], c, quad + (at + r) * 4);
     });
-    __asm__ volatile("" : "+m"(quads));   // read again in every round
   }
-  typename V::I32 total = {};
-  for (const auto& sum : sums) total = V::add_scaled(total, sum, V::scale_all(1));
-  alignas(64) float lanes[kOutputs];
-  V::store(lanes, V::real(total));
-  return uint32_t(lanes[0] != 0.0f);
+  for (const auto& sum : sums) keep(sum);
 }
 
 }  // namespace

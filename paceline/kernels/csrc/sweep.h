@@ -183,7 +183,7 @@ void quantise(const float* x, int in_features, int row, int rows, Activations* q
 template <class V>
 constexpr pl::Kernels kernels_of() {
   return {quantise,       linear<V>, Rows<V>::rms_norm, Rows<V>::silu_mul, Rows<V>::add,
-          Rows<V>::rope,  attend<V>, read_all<V>,       multiply<V>,       8 * kOutputs * 4};
+          Rows<V>::rope,  attend<V>, read_all<V>,       multiply<V>,       kProducts<V>};
 }
 
 }  // namespace
