@@ -67,8 +67,10 @@ class EngineConfig:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     speculation: SpeculationConfig = field(default_factory=SpeculationConfig)
     dtype: str = "auto"
-    kernels: str = "torch"
-    """torch, or native: the compiled library."""
+    kernels: str = "auto"
+    """torch; native: the compiled library; auto: native where it can be."""
+    quantize: str | None = None
+    """int4 or int8; None leaves the model's matrices as they are stored."""
     device: str = "cpu"
     threads: int | None = None
 

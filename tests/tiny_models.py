@@ -127,3 +127,10 @@ def random_tokens(spec: ModelSpec, count: int, seed: int = 0) -> list[int]:
     """Ids in the model's vocabulary."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(spec.vocab_size, (count,), generator=generator).tolist()
+
+
+def one_text(tokens: Sequence[int]) -> Batch:
+    """A text in one pass, with the logits of each of its rows; slots are its positions."""
+    rows, nothing = torch.arange(len(tokens)), torch.empty(0, dtype=torch.int64)
+    segment = Segment(0, nothing, tuple(range(-1, len(tokens) - 1)))
+    return Batch(torch.tensor(tokens), rows, rows, (segment,), rows)

@@ -31,7 +31,8 @@ def certify(
     k: options.K = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
-    kernels: options.Kernels = "torch",
+    kernels: options.Kernels = "auto",
+    quantize: options.Quantize = None,
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
@@ -55,7 +56,8 @@ def certify(
     given = read_prompts(prompts or own_prompts(), limit)
     batch = batch or defaults.BATCH
     settings: LLMOptions = {"k": k, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "threads": threads, "max_model_len": max_model_len}
+    settings |= {"kernels": kernels, "quantize": quantize, "threads": threads}
+    settings |= {"max_model_len": max_model_len}
     llm = load(model, draft, batch, **settings)
     from paceline.certify.parity import check_parity
 

@@ -29,7 +29,8 @@ def chat(
     rule: options.Rule = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
-    kernels: options.Kernels = "torch",
+    kernels: options.Kernels = "auto",
+    quantize: options.Quantize = None,
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
@@ -48,7 +49,8 @@ def chat(
     """
     params = options.sampling(temperature, top_p, top_k, min_p, seed, max_tokens, stop)
     settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "threads": threads, "max_model_len": max_model_len}
+    settings |= {"kernels": kernels, "quantize": quantize, "threads": threads}
+    settings |= {"max_model_len": max_model_len}
     llm = load(model, draft, 1, **settings)
     if not llm.has_chat_template:
         raise ConfigError(

@@ -31,7 +31,8 @@ def generate(
     rule: options.Rule = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
-    kernels: options.Kernels = "torch",
+    kernels: options.Kernels = "auto",
+    quantize: options.Quantize = None,
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     temperature: options.Temperature = defaults.TEMPERATURE,
@@ -68,7 +69,8 @@ def generate(
     given = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
     batch = batch or defaults.BATCH
     settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "threads": threads, "max_model_len": max_model_len}
+    settings |= {"kernels": kernels, "quantize": quantize, "threads": threads}
+    settings |= {"max_model_len": max_model_len}
     llm = load(model, draft, batch, **settings)
     if prompts or as_json:
         output = print_json(llm, answer(llm, given, params, raw, batch))

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from paceline.cli.bench import bench
 from paceline.cli.certify import certify
 from paceline.cli.chat import chat
+from paceline.cli.doctor import doctor
 from paceline.cli.generate import generate
 from paceline.cli.models import models
 from paceline.cli.pull import pull
@@ -39,7 +40,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (generate, chat, pull, models, theory, certify):
+for command in (generate, chat, pull, models, theory, certify, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

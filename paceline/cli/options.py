@@ -44,7 +44,15 @@ Kernels = Annotated[
     str,
     typer.Option(
         "--kernels",
-        help="torch, or native: the compiled library; float32 on a CPU.",
+        help="torch; native: the compiled library, on a CPU; auto: native where it can be.",
+        rich_help_panel=MODEL,
+    ),
+]
+Quantize = Annotated[
+    str | None,
+    typer.Option(
+        "--quantize",
+        help="int4 or int8; matrices stay as they are stored by default.",
         rich_help_panel=MODEL,
     ),
 ]

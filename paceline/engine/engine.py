@@ -12,6 +12,7 @@ from paceline.config import CacheConfig, EngineConfig
 from paceline.drafters import OFF, Drafter, Host, LiveDrafter, drafters
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
+from paceline.engine.settings import check_ids
 from paceline.engine.step import Step
 from paceline.errors import ConfigError, RequestError, UnknownNameError
 from paceline.models import LoadedModel
@@ -69,6 +70,7 @@ class Engine:
             raise RequestError(f"A request '{request.id}' is running already; choose another id.")
         self._check_prompt(request.prompt_ids)
         params, asked = request.params, request.speculation
+        check_ids(params, self.model.spec.vocab_size)
         name = self._resolve(asked.drafter)
         options = self._drafters[name].options
         seed = params.seed if params.seed is not None else secrets.randbits(64)

@@ -14,7 +14,7 @@ from paceline.config import EngineConfig
 from paceline.engine.engine import Engine
 from paceline.engine.options import LLMOptions, configure
 from paceline.errors import RequestError
-from paceline.kernels.library import use_threads
+from paceline.kernels.library import available, use_threads
 from paceline.models import Message, Progress, load_model, render_chat
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
 
@@ -30,7 +30,8 @@ class LLM:
         draft: option strings of the drafters to load; the first one is the default.
         config: the whole configuration; `options` override single fields of it.
         progress: called with (done, total, what) while the model is pulled and loaded.
-        options: k, rule, dtype, kernels, device, threads, max_model_len, max_num_requests.
+        options: k, rule, dtype, kernels, quantize, device, threads, max_model_len,
+            max_num_requests.
 
     Raises:
         PacelineError: the model, a drafter or an option cannot be used.
@@ -50,13 +51,14 @@ class LLM:
         self.config = configure(config or EngineConfig(), drafts, options)
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-            if self.config.kernels == "native":
+            if available():
                 use_threads(self.config.threads)
         self.model = load_model(
             model,
             dtype=self.config.dtype,
             device=self.config.device,
             kernels=self.config.kernels,
+            quantize=self.config.quantize,
             progress=progress,
         )
         self.tokenizer = self.model.tokenizer
@@ -91,6 +93,8 @@ class LLM:
     ) -> list[Output]:
         """Continue each prompt (text as it is, or ids); outputs come in the order of prompts.
 
+        A prompt with `n` samples has n outputs, one after the other, each its own `choice`.
+
         Raises:
             RequestError: one of the prompts cannot run; then none does.
         """
@@ -99,7 +103,8 @@ class LLM:
         streams: list[Stream] = []
         try:
             for prompt, setting in zip(batch, settings, strict=True):
-                streams.append(self.stream(prompt, setting, speculation=speculation))
+                for choice in range(setting.n):
+                    streams.append(self._start(prompt, setting, speculation, choice))
             return [stream.finish() for stream in streams]
         finally:
             for stream in streams:
@@ -123,13 +128,26 @@ class LLM:
         *,
         speculation: Speculation | None = None,
     ) -> Stream:
-        """Continue one prompt, delta by delta; several streams share the engine's passes."""
+        """Continue one prompt, delta by delta; several streams share the engine's passes.
+
+        Raises:
+            RequestError: the prompt cannot run, or more than one sample of it is asked for.
+        """
+        setting = params or SamplingParams()
+        if setting.n != 1:
+            raise RequestError(f"A stream is one sample, not n = {setting.n}; use generate().")
+        return self._start(prompt, setting, speculation, choice=0)
+
+    def _start(
+        self, prompt: Prompt, params: SamplingParams, speculation: Speculation | None, choice: int
+    ) -> Stream:
         ids = self.encode(prompt) if isinstance(prompt, str) else prompt
         request = Request(
             id=str(next(self._ids)),
             prompt_ids=tuple(ids),
-            params=params or SamplingParams(),
+            params=params,
             speculation=speculation or Speculation(),
+            choice=choice,
         )
         self.engine.add(request)
         self._inboxes[request.id] = deque()

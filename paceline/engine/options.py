@@ -19,6 +19,7 @@ class LLMOptions(TypedDict, total=False):
     rule: str | None
     dtype: str
     kernels: str
+    quantize: str | None
     device: str
     threads: int | None
     max_model_len: int | None

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import torch
+
 from paceline.errors import ConfigError, UnknownNameError
 
 PATHS = ("portable", "avx2", "avxvnni", "avx512")
@@ -201,6 +203,7 @@ def _load() -> ctypes.CDLL | None:
     if lib.pl_abi() != _ABI:
         raise ConfigError(f"{file} belongs to another version of paceline; reinstall it.")
     _check_override(lib)
+    lib.pl_set_threads(torch.get_num_threads())  # as OMP_NUM_THREADS or the cores have it
     return lib
 
 

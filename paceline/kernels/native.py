@@ -66,7 +66,7 @@ class NativeProgram:
         _check_batch(batch, self.program, kv)
         self._reserve(len(batch.ids), len(batch.logit_rows))
         hidden = {
-            layer: torch.empty(len(batch.logit_rows), self._hidden_widths[layer])
+            layer: torch.empty(len(batch.ids), self._hidden_widths[layer])
             for layer in batch.hidden_layers
         }
         arguments, kept = self._pass(batch, kv, hidden)

@@ -14,6 +14,9 @@ from typing import ClassVar
 from torch import Tensor
 
 from paceline.errors import ModelError
+from paceline.kernels.packed import PackedWeight
+
+Matrix = Tensor | PackedWeight
 
 LOGITS = "logits"
 """The register that holds the pass's result."""
@@ -24,7 +27,7 @@ class Embed:
     """out = table[ids]."""
 
     out: str
-    table: Tensor
+    table: Matrix
     """table[V, E]."""
     sources: ClassVar[tuple[str, ...]] = ()
 
@@ -59,7 +62,7 @@ class Linear:
 
     source: str
     out: str
-    weight: Tensor
+    weight: Matrix
     """weight[O, I]."""
     bias: Tensor | None = None
     """bias[O]."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -40,6 +40,7 @@ FORMATS: Mapping[str, int] = MappingProxyType(
 """The formats there are kernels for, with GGUF's numbers."""
 
 _ALIGNMENT = 64
+_BLOCK_OUTPUTS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,11 @@ class PackedWeight:
     def device(self) -> torch.device:
         """Where it lies: in memory."""
         return self.data.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, as a tensor's."""
+        return len(self.data)
 
     def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x[T, I] float32, bias[O] float32 -> x · weightᵀ + bias, [T, O] float32.
@@ -110,6 +116,11 @@ class PackedWeight:
             _succeed(library().pl_rows(struct, ids.data_ptr(), len(ids), rows.data_ptr()))
         return rows
 
+    def first_rows(self, count: int) -> PackedWeight:
+        """The matrix of its first `count` rows, in the same memory."""
+        size = packed_bytes(self.format, count, self.in_features)
+        return PackedWeight(self.format, count, self.in_features, self.data[:size])
+
     def struct(self) -> Weight:
         """The weight in the library's terms; `data` must outlive it."""
         return Weight(
@@ -147,12 +158,41 @@ def pack(
         UnsupportedModelError: the format has no kernel, or not for this shape.
         ValueError: the source has another size, type or layout.
     """
-    shape = weight_format, out_features, in_features
-    _check_source(source, source_bytes(*shape), weight_format)
-    data = buffer(packed_bytes(*shape))
-    where = source.ctypes.data, len(source), data.data_ptr(), len(data)
-    _succeed(library().pl_pack(FORMATS[weight_format], out_features, in_features, *where))
-    return PackedWeight(*shape, data)
+    size = source_bytes(weight_format, out_features, in_features)
+    _check_source(source, size, weight_format)
+    return pack_chunks(
+        weight_format, (out_features, in_features), [source.reshape(out_features, -1)]
+    )
+
+
+def pack_chunks(
+    weight_format: str, shape: tuple[int, int], chunks: Iterable[NDArray[np.uint8]]
+) -> PackedWeight:
+    """Pack a matrix[O, I] whose rows come in chunks[n, bytes of a row]; see `pack`.
+
+    Each chunk is let go before the next one is asked for. All but the last hold a multiple of 16
+    rows, the outputs of one block.
+
+    Raises:
+        UnsupportedModelError: the format has no kernel, or not for this shape.
+        ValueError: a chunk has another size, type or layout, or the rows are not O.
+    """
+    out_features, in_features = shape
+    data = buffer(packed_bytes(weight_format, *shape))
+    done = at = 0
+    for chunk in chunks:
+        if done % _BLOCK_OUTPUTS or not 0 < len(chunk) <= out_features - done:
+            raise ValueError(f"{len(chunk)} rows cannot follow {done} of {out_features}.")
+        part = weight_format, len(chunk), in_features
+        source = chunk.reshape(-1)
+        _check_source(source, source_bytes(*part), weight_format)
+        size = packed_bytes(*part)
+        where = source.ctypes.data, len(source), data.data_ptr() + at, size
+        _succeed(library().pl_pack(FORMATS[weight_format], len(chunk), in_features, *where))
+        done, at = done + len(chunk), at + size
+    if done != out_features:
+        raise ValueError(f"There are {done} rows of {out_features}.")
+    return PackedWeight(weight_format, *shape, data)
 
 
 def buffer(size_bytes: int) -> Tensor:

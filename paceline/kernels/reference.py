@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from paceline.errors import ConfigError
 from paceline.kernels import ops, rows
 from paceline.kernels.attention import attend_segment
 from paceline.kernels.batch import Batch, KVTensors, PassOutput
+from paceline.kernels.packed import PackedWeight
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,10 @@ def run(program: ops.Program, batch: Batch, kv: KVTensors) -> PassOutput:
 
 def embed(op: ops.Embed, state: Pass) -> None:
     """Look up the rows' tokens."""
-    state.registers[op.out] = F.embedding(state.batch.ids, op.table)
+    ids, table = state.batch.ids, op.table
+    state.registers[op.out] = (
+        table.rows(ids) if isinstance(table, PackedWeight) else F.embedding(ids, table)
+    )
 
 
 def rms_norm(op: ops.RMSNorm, state: Pass) -> None:
@@ -58,7 +63,11 @@ def rms_norm(op: ops.RMSNorm, state: Pass) -> None:
 
 def linear(op: ops.Linear, state: Pass) -> None:
     """Multiply by a weight."""
-    state.registers[op.out] = rows.linear(state.registers[op.source], op.weight, op.bias)
+    x, weight = state.registers[op.source], op.weight
+    linear = (
+        weight.linear if isinstance(weight, PackedWeight) else partial(rows.linear, weight=weight)
+    )
+    state.registers[op.out] = linear(x, bias=op.bias)
 
 
 def rotation(op: ops.Rotation, state: Pass) -> None:
@@ -102,9 +111,9 @@ def add(op: ops.Add, state: Pass) -> None:
 
 
 def layer_end(op: ops.LayerEnd, state: Pass) -> None:
-    """Keep the logit rows' hidden states where they are wanted."""
+    """Keep the hidden states where they are wanted."""
     if op.layer in state.batch.hidden_layers:
-        state.hidden[op.layer] = state.registers[op.source][state.batch.logit_rows]
+        state.hidden[op.layer] = state.registers[op.source]
 
 
 def logit_rows(op: ops.LogitRows, state: Pass) -> None:

@@ -22,22 +22,28 @@ from paceline.kernels.ops import (
     Rotation,
     SiluMul,
 )
+from paceline.kernels.packed import PackedWeight
 from paceline.models.spec import ModelSpec, rope_frequencies
 
-Weights = Mapping[str, Tensor]
-"""Tensors by the names of `family.tensor_shapes`."""
+Weights = Mapping[str, Tensor | PackedWeight]
+"""Tensors and packed matrices by the names of `family.tensor_shapes`."""
 
 
-def build_program(spec: ModelSpec, weights: Weights) -> Program:
-    """The whole pass: embedding, layers, and the head for the logit rows alone."""
+def build_program(spec: ModelSpec, weights: Weights, head_ids: int | None = None) -> Program:
+    """The whole pass: embedding, layers, and the head for the logit rows alone.
+
+    With `head_ids` the logits are those of the first so many ids, [N, head_ids].
+    """
     head = weights["embed" if spec.tie_embeddings else "head"]
+    if head_ids is not None:
+        head = head.first_rows(head_ids) if isinstance(head, PackedWeight) else head[:head_ids]
     return Program(
         ops=(
             Embed(out="x", table=weights["embed"]),
             Rotation(out="rotation", frequencies=frequencies(spec, weights)),
             *(op for layer in range(spec.num_layers) for op in _layer(spec, weights, layer)),
             LogitRows(source="x", out="x"),
-            RMSNorm(source="x", out="x", scale=weights["final_norm"], eps=spec.norm_eps),
+            RMSNorm(source="x", out="x", scale=vector(weights, "final_norm"), eps=spec.norm_eps),
             Linear(source="x", out=LOGITS, weight=head),
         )
     )
@@ -45,10 +51,16 @@ def build_program(spec: ModelSpec, weights: Weights) -> Program:
 
 def frequencies(spec: ModelSpec, weights: Weights) -> Tensor:
     """frequencies[D / 2] float32, divided by the file's own factors where it has them."""
-    head = weights["embed"]
-    plain = torch.tensor(rope_frequencies(spec), dtype=torch.float32, device=head.device)
-    factors = weights.get("rope_factors")
-    return plain if factors is None else plain / factors.float()
+    device = weights["embed"].device
+    plain = torch.tensor(rope_frequencies(spec), dtype=torch.float32, device=device)
+    return plain / vector(weights, "rope_factors").float() if "rope_factors" in weights else plain
+
+
+def vector(weights: Weights, name: str) -> Tensor:
+    """A tensor that is no matrix, hence never packed."""
+    tensor = weights[name]
+    assert isinstance(tensor, Tensor)
+    return tensor
 
 
 def _layer(spec: ModelSpec, weights: Weights, layer: int) -> Iterator[Op]:
@@ -88,13 +100,15 @@ def _mlp(spec: ModelSpec, weights: Weights, layer: int) -> Iterator[Op]:
 
 
 def _norm(spec: ModelSpec, weights: Weights, layer: int, name: str) -> RMSNorm:
-    return RMSNorm(source="x", out="normed", scale=weights[f"{name}.{layer}"], eps=spec.norm_eps)
+    scale = vector(weights, f"{name}.{layer}")
+    return RMSNorm(source="x", out="normed", scale=scale, eps=spec.norm_eps)
 
 
 def _linear(weights: Weights, layer: int, name: str, source: str, out: str) -> Linear:
+    bias = f"{name}_bias.{layer}"
     return Linear(
         source=source,
         out=out,
         weight=weights[f"{name}.{layer}"],
-        bias=weights.get(f"{name}_bias.{layer}"),
+        bias=vector(weights, bias) if bias in weights else None,
     )

@@ -91,11 +91,28 @@ class HeaderReader:
             raise self.fault(f"its items have the unknown type {kind}")
         count = self.count("items", _LEAST_BYTES[kind], self._items_left)
         self._items_left -= count
-        if kind in (STRING, ARRAY):
+        if kind == STRING:
+            return self._strings(count)
+        if kind == ARRAY:
             return [self.value(kind, depth) for _ in range(count)]
         layout = _SCALARS[kind]
         numbers = struct.unpack(f"<{count}{layout[1]}", self.take(count * struct.calcsize(layout)))
         return [self._boolean(n) for n in numbers] if kind == BOOL else list(numbers)
+
+    def _strings(self, count: int) -> list[str]:
+        """So many strings; a vocabulary has 10⁵, so each is read with few calls."""
+        read, size, texts = self.mapped.read, self.mapped.size_bytes, list[str]()
+        for _ in range(count):
+            start = self.position + 8
+            end = start + int.from_bytes(read(self.position, 8), "little")
+            if end > min(size, start + MAX_STRING_BYTES):
+                return [*texts, self.string()]  # which raises
+            try:
+                texts.append(read(start, end - start).decode())
+            except UnicodeDecodeError as error:
+                raise self.fault(f"is not UTF-8: {error.reason}") from error
+            self.position = end
+        return texts
 
     def _boolean(self, value: int) -> bool:
         if value > 1:

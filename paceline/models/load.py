@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from paceline.errors import ConfigError, ModelFileError, UnsupportedModelError
 from paceline.kernels.batch import Batch, KVTensors, PassOutput
+from paceline.kernels.library import available, library
 from paceline.kernels.native import NativeProgram
 from paceline.kernels.ops import Program
 from paceline.kernels.reference import run
-from paceline.models.decoder import build_program
+from paceline.models.decoder import Weights, build_program
 from paceline.models.families import families
 from paceline.models.family import Family
 from paceline.models.fields import Fields
 from paceline.models.gguf_file import read_gguf
 from paceline.models.hf_config import read_config
+from paceline.models.packing import Packing
 from paceline.models.progress import Progress
 from paceline.models.pull import resolve
 from paceline.models.safetensors_file import read_folder
@@ -43,8 +44,9 @@ class LoadedModel:
     path: Path
     spec: ModelSpec
     tokenizer: Tokenizer
-    weights: Mapping[str, Tensor] = field(repr=False)
-    """Tensors by the names of `family.tensor_shapes`; the program shares them."""
+    weights: Weights = field(repr=False)
+    """Tensors and packed matrices by the names of `family.tensor_shapes`; the program shares
+    them."""
     program: Program = field(repr=False)
     execute: Execute = field(repr=False)
     """Runs the program: in torch, or in one native call."""
@@ -54,7 +56,7 @@ class LoadedModel:
     @property
     def weight_bytes(self) -> int:
         """Bytes the weights take in memory."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.weights.values())
+        return sum(weight.nbytes for weight in self.weights.values())
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
@@ -73,17 +75,23 @@ def load_model(
     *,
     dtype: str = "auto",
     device: str = "cpu",
-    kernels: str = "torch",
+    kernels: str = "auto",
+    quantize: str | None = None,
+    head_ids: int | None = None,
     progress: Progress | None = None,
 ) -> LoadedModel:
     """Load a model by alias, hub id, folder or GGUF file.
 
     Args:
         source: what `resolve` takes.
-        dtype: float32, bfloat16, or auto: float32 on a CPU, else bfloat16.
+        dtype: float32, bfloat16, or auto: native kernels take matrices as they are stored and
+            compute in float32; torch takes float32 on a CPU, else bfloat16.
         device: cpu, cuda or cuda:N.
-        kernels: torch, or native: the compiled library, for float32 on a CPU; it packs a copy of
-            the weights.
+        kernels: torch; native: the compiled library, on a CPU; auto: native where it can be.
+        quantize: int4 or int8, which native kernels alone compute with; None leaves the matrices
+            as they are stored.
+        head_ids: compute the logits of the first so many ids alone, which a tokenizer learnt
+            first, hence mostly the frequent ones (FR-Spec, arXiv 2502.14856).
         progress: called with (done bytes, total bytes, what).
 
     Raises:
@@ -94,7 +102,9 @@ def load_model(
     """
     _check_device(device)
     number_format = _dtype(dtype, device)
-    _check_kernels(kernels, device)
+    native = _native(kernels, device)
+    kind = _kind(dtype, quantize, native)
+    packing = Packing(kind) if native else None
     path = resolve(str(source), progress=progress)
     parts = _read_hf(path) if path.is_dir() else _read_gguf(path)
     spec = _with_special_ids(parts)
@@ -103,10 +113,11 @@ def load_model(
         gguf=not path.is_dir(),
         dtype=number_format,
         device=device,
+        packing=packing,
         progress=progress,
     )
     weights = load_weights(spec, parts.files, loading)
-    program = build_program(spec, weights)
+    program = build_program(spec, weights, _head_ids(head_ids, spec))
     return LoadedModel(
         name=str(source),
         path=path,
@@ -114,7 +125,7 @@ def load_model(
         tokenizer=parts.tokenizer,
         weights=weights,
         program=program,
-        execute=NativeProgram(program).run if kernels == "native" else partial(run, program),
+        execute=NativeProgram(program).run if native else partial(run, program),
         dtype=number_format,
         device=device,
     )
@@ -184,11 +195,35 @@ def _check_device(name: str) -> None:
         )
 
 
-def _check_kernels(name: str, device: str) -> None:
-    if name not in ("torch", "native"):
-        raise ConfigError(f"kernels must be torch or native, not '{name}'.")
-    if name == "native" and device != "cpu":
-        raise ConfigError(f"Native kernels run on a CPU, not on '{device}'; use kernels torch.")
+def _native(kernels: str, device: str) -> bool:
+    """Whether the compiled library computes; raises ConfigError where it should and cannot."""
+    if kernels not in ("auto", "torch", "native"):
+        raise ConfigError(f"kernels must be auto, torch or native, not '{kernels}'.")
+    if kernels == "native":
+        if device != "cpu":
+            raise ConfigError(f"Native kernels run on a CPU, not on '{device}'; use kernels torch.")
+        library()
+    return kernels == "native" or (kernels == "auto" and device == "cpu" and available())
+
+
+def _head_ids(count: int | None, spec: ModelSpec) -> int | None:
+    if count is not None and not 0 < count <= spec.vocab_size:
+        raise ConfigError(f"head_ids must be in 1 .. {spec.vocab_size}, not {count}.")
+    return count
+
+
+def _kind(dtype: str, quantize: str | None, native: bool) -> str | None:
+    """What matrices are packed as."""
+    if quantize is None:
+        return None if dtype == "auto" else dtype
+    if dtype != "auto":
+        raise ConfigError(f"quantize {quantize} and dtype {dtype} exclude each other; give one.")
+    if not native:
+        raise ConfigError(
+            f"quantize {quantize} needs the native kernels, which run on a CPU; `paceline doctor`"
+            " tells whether they were built."
+        )
+    return quantize
 
 
 def _dtype(name: str, device: str) -> torch.dtype:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from paceline.models.dequantize import Format
+from paceline.models.dequantize import Bytes, Format
 from paceline.models.mapped_file import MappedFile
 
 _CHUNK_VALUES = 1 << 16
@@ -56,6 +56,20 @@ class TensorFile:
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             list(pool.map(self._decoder(stored, out), starts))
         return out.view(stored.shape)
+
+    def rows(self, name: str, start: int, stop: int) -> Bytes:
+        """rows[stop − start, bytes] uint8: some rows of a matrix as they are stored."""
+        offset, size = self._row_bytes(name, start, stop)
+        return self.mapped.view(offset, size).reshape(stop - start, -1)
+
+    def forget_rows(self, name: str, start: int, stop: int) -> None:
+        """Give back the pages of some rows of a matrix."""
+        self.mapped.forget(*self._row_bytes(name, start, stop))
+
+    def _row_bytes(self, name: str, start: int, stop: int) -> tuple[int, int]:
+        stored = self.tensors[name]
+        row_bytes = stored.size_bytes // stored.shape[0]
+        return stored.offset + start * row_bytes, (stop - start) * row_bytes
 
     def _decoder(self, stored: StoredTensor, out: Tensor) -> Callable[[int], None]:
         """Decodes the chunk that starts at a value, into `out`, and drops its pages."""

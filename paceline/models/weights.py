@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from paceline.errors import ModelFileError
+from paceline.kernels.packed import PackedWeight
 from paceline.models.family import Family, file_name, tensor_shapes
+from paceline.models.packing import Packing
 from paceline.models.progress import Progress
 from paceline.models.spec import ModelSpec
 from paceline.models.tensor_file import TensorFile
@@ -24,6 +26,8 @@ class Loading:
     """Whether the files have GGUF's names and order of rows."""
     dtype: torch.dtype
     device: str
+    packing: Packing | None = None
+    """How matrices are packed for the native kernels; None: they are tensors of `dtype`."""
     progress: Progress | None = None
 
     def stored_name(self, name: str) -> str:
@@ -38,7 +42,7 @@ class Loading:
 
 def load_weights(
     spec: ModelSpec, files: Sequence[TensorFile], loading: Loading
-) -> dict[str, Tensor]:
+) -> dict[str, Tensor | PackedWeight]:
     """The tensors of `tensor_shapes(spec)`, one at a time, so that no second model is in memory.
 
     Raises:
@@ -52,7 +56,7 @@ def load_weights(
         raise ModelFileError(files[0].mapped.path, f"tensor '{missing[0]}'", problem)
     check_tensors(spec, wanted, where, loading)
     total = sum(where[stored].tensors[stored].size_bytes for stored in wanted.values())
-    weights, done = dict[str, Tensor](), 0
+    weights, done = dict[str, Tensor | PackedWeight](), 0
     for name, stored in wanted.items():
         weights[name] = _load(name, where[stored], loading, spec)
         done += where[stored].tensors[stored].size_bytes
@@ -94,12 +98,17 @@ def to_halves(rows: Tensor, head_size: int) -> Tensor:
     return pairs.transpose(1, 2).reshape(rows.shape)
 
 
-def _load(name: str, file: TensorFile, loading: Loading, spec: ModelSpec) -> Tensor:
-    tensor = file.load(loading.stored_name(name), loading.dtype)
+def _load(name: str, file: TensorFile, loading: Loading, spec: ModelSpec) -> Tensor | PackedWeight:
+    stored = loading.stored_name(name)
     turned = name.partition(".")[0] in ("query", "key", "query_bias", "key_bias")
-    if turned and loading.gguf and loading.family.gguf_interleaves_rope:
-        tensor = to_halves(tensor, spec.head_size)
-    return tensor.to(loading.device)
+    halves = turned and loading.gguf and loading.family.gguf_interleaves_rope
+
+    def arrange(rows: Tensor) -> Tensor:
+        return to_halves(rows, spec.head_size) if halves else rows
+
+    if loading.packing is not None and len(file.tensors[stored].shape) == 2:
+        return loading.packing.load(file, stored, arrange if halves else None)
+    return arrange(file.load(stored, loading.dtype)).to(loading.device)
 
 
 def _more(names: Sequence[str]) -> str:

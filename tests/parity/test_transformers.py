@@ -10,13 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from paceline.kernels import Batch, Segment
+from paceline.kernels.library import available
 from paceline.models import LoadedModel, load_model
 from paceline.models.family import tensor_shapes
 from tests.model_files import hf_model, hf_rope, write_gguf, write_tokenizer
-from tests.tiny_models import SPECS, random_tokens, random_weights
+from tests.tiny_models import SPECS, one_text, random_tokens, random_weights
 
 TOLERANCE = 1e-4
+KERNELS = ("torch", "native") if available() else ("torch",)
 BLOCKS = replace(
     SPECS["grouped heads, tied"],
     hidden_size=256,
@@ -29,16 +30,7 @@ BLOCKS = replace(
 
 def logits(model: LoadedModel, tokens: list[int]) -> Tensor:
     """logits[T, V] of a text in one pass."""
-    count = len(tokens)
-    nothing = torch.empty(0, dtype=torch.int64)
-    batch = Batch(
-        ids=torch.tensor(tokens),
-        positions=torch.arange(count),
-        slots=torch.arange(count),
-        segments=(Segment(0, nothing, tuple(range(-1, count - 1))),),
-        logit_rows=torch.arange(count),
-    )
-    return model.forward(batch, model.allocate_kv(count)).logits
+    return model.forward(one_text(tokens), model.allocate_kv(len(tokens))).logits
 
 
 def agree(model: LoadedModel, reference: object) -> None:
@@ -58,9 +50,10 @@ def test_a_hugging_face_folder(name: str, shard_size: str, tmp_path: Path) -> No
     reference.save_pretrained(tmp_path, max_shard_size=shard_size)
     write_tokenizer(tmp_path)
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == (shard_size != "1GB")
-    model = load_model(tmp_path)
-    assert model.spec == replace(spec, eos_ids=frozenset({256}))
-    agree(model, reference)
+    for kernels in KERNELS:
+        model = load_model(tmp_path, kernels=kernels)
+        assert model.spec == replace(spec, eos_ids=frozenset({256}))
+        agree(model, reference)
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -88,7 +81,9 @@ def test_a_gguf_file_of_mixed_blocks(family: str, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     formats = ("F32", "F16", "BF16", "Q8_0", "Q5_0", "Q4_K", "Q6_K")
     stored = write_gguf(path, spec, random_weights(spec), formats)
-    agree(load_model(path), hf_model(spec, stored))
+    reference = hf_model(spec, stored)
+    for kernels in KERNELS:
+        agree(load_model(path, dtype="float32", kernels=kernels), reference)
 
 
 def test_llama3_frequencies_as_a_tensor_of_factors(tmp_path: Path) -> None:
@@ -123,7 +118,7 @@ def test_bfloat16_is_near(tmp_path: Path) -> None:
     reference = hf_model(spec, random_weights(spec))
     reference.save_pretrained(tmp_path)
     write_tokenizer(tmp_path)
-    model = load_model(tmp_path, dtype="bfloat16")
+    model = load_model(tmp_path, dtype="bfloat16", kernels="torch")
     tokens = random_tokens(spec, 60)
     with torch.inference_mode():
         expected = reference(torch.tensor([tokens])).logits[0]

@@ -107,7 +107,7 @@ typedef struct {
   int32_t kv_type;                 // PL_F32, PL_F16 or PL_BF16
   void *keys, *values;             // [layers, slots, kv heads, head_size]
   int64_t slot_count;
-  float* const* hidden;            // per layer [logit rows, width], or null where not wanted
+  float* const* hidden;            // per layer [rows, width], or null where not wanted
   void* scratch;                   // pl_scratch_bytes of the widest quantised source
   int64_t scratch_bytes;
 } pl_pass;

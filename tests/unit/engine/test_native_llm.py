@@ -12,13 +12,15 @@ from paceline.types import SamplingParams, Speculation
 from tests.conftest import PROMPTS
 
 
-def test_native_text_is_the_same_with_and_without_a_draft() -> None:
+@pytest.mark.parametrize("options", ["", ":quantize=int4:head_ids=3000"])
+def test_native_text_is_the_same_with_and_without_a_draft(options: str) -> None:
     """Where the library was not built, asking for it is one clear error."""
+    draft = f"model:mini-draft{options}"
     if not available():
         with pytest.raises(ConfigError, match="native kernels were not built"):
             LLM("mini", kernels="native")
         return
-    native = LLM("mini", draft="model:mini-draft", kernels="native")
+    native = LLM("mini", draft=draft, kernels="native")
     params = SamplingParams(temperature=0, max_tokens=24)
     drafted = native.generate(PROMPTS, params)
     native.engine.pool.forget_prefixes()
@@ -28,5 +30,5 @@ def test_native_text_is_the_same_with_and_without_a_draft() -> None:
 
 
 def test_unknown_kernels_are_refused() -> None:
-    with pytest.raises(ConfigError, match="kernels must be torch or native, not 'fast'"):
+    with pytest.raises(ConfigError, match="kernels must be auto, torch or native, not 'fast'"):
         load_model("mini", kernels="fast")

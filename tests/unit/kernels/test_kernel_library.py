@@ -89,3 +89,10 @@ def test_calls_from_several_threads_do_not_disturb_one_another():
         worker.join()
     for row, found in zip(rows, results, strict=True):
         assert all(torch.equal(one, row) for one in found)
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_there_are_as_many_threads_as_torch_has(count):
+    code = "print(features().threads, torch.get_num_threads())"
+    ours, theirs = ask(code, OMP_NUM_THREADS=count).stdout.split()
+    assert ours == theirs <= count

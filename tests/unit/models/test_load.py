@@ -19,7 +19,7 @@ from paceline.models.families import families
 from paceline.models.safetensors_file import SINGLE
 from paceline.models.spec import RopeScaling
 from tests.model_files import hf_model, write_gguf, write_tokenizer
-from tests.tiny_models import SPECS, random_weights
+from tests.tiny_models import SPECS, one_text, random_weights
 
 SPEC = SPECS["qkv biases"]
 
@@ -233,3 +233,19 @@ def test_loading_never_holds_two_copies(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PEAK, str(tmp_path / "model.gguf")]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert 0.9 < float(result.stdout) < 1.3
+
+
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_logits_of_the_first_ids_alone(folder: Path, kernels: str) -> None:
+    """To the bit those of the whole head, tied or not."""
+    whole, cut = (load_model(folder, kernels=kernels, head_ids=n) for n in (None, 100))
+    assert cut.program.registers["logits"][1] == 100
+    batch = one_text([3, 1, 4, 1, 5])
+    expected = whole.forward(batch, whole.allocate_kv(5)).logits[:, :100].clone()
+    assert torch.equal(cut.forward(batch, cut.allocate_kv(5)).logits, expected)
+
+
+@pytest.mark.parametrize("count", [0, -1, 10**6])
+def test_no_such_number_of_ids(folder: Path, count: int) -> None:
+    with pytest.raises(ConfigError, match=f"head_ids must be in 1 .. 320, not {count}"):
+        load_model(folder, head_ids=count)

@@ -1,0 +1,118 @@
+"""`paceline doctor`: what this machine can do, and what Paceline makes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from paceline.cli import options
+
+if TYPE_CHECKING:
+    from paceline.kernels.library import Features
+    from paceline.kernels.probe import Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What was found; `native` and `limits` are None where the library was not built."""
+
+    cpu: str
+    cores: int
+    torch: str
+    torch_threads: int
+    cuda_devices: int
+    native: Features | None
+    limits: Limits | None
+    advice: tuple[str, ...]
+
+
+def doctor(threads: options.Threads = None, as_json: options.Json = False) -> None:
+    """Show the CPU, the kernels in use and what the machine sustains; measures for a second."""
+    found = diagnose(threads)
+    if as_json:
+        print(json.dumps(asdict(found)))
+    else:
+        print_diagnosis(found)
+
+
+def diagnose(threads: int | None) -> Diagnosis:
+    """Look, and measure with so many threads; raises ConfigError where they cannot be made."""
+    import torch
+
+    from paceline.kernels.library import available, features, use_threads
+    from paceline.kernels.probe import measure_limits
+
+    native = available()
+    if threads is not None:
+        torch.set_num_threads(threads)
+        if native:
+            use_threads(threads)
+    return Diagnosis(
+        cpu=cpu_name(),
+        cores=cores(),
+        torch=torch.__version__,
+        torch_threads=torch.get_num_threads(),
+        cuda_devices=torch.cuda.device_count(),
+        native=features() if native else None,
+        limits=measure_limits() if native else None,
+        advice=tuple(advise(features() if native else None)),
+    )
+
+
+def cpu_name() -> str:
+    """The CPU as the system names it."""
+    import platform
+    from pathlib import Path
+
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """Cores this process may run on."""
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def advise(native: Features | None) -> list[str]:
+    """What would make it quicker."""
+    if native is None:
+        return [
+            "The native kernels were not built, so torch computes: install a C++ compiler and"
+            " reinstall paceline."
+        ]
+    found = []
+    if native.path != native.paths[-1]:
+        found.append(f"PACELINE_KERNELS holds back {native.paths[-1]}, which this CPU runs.")
+    if native.threads > cores():
+        found.append(f"{native.threads} threads share {cores()} cores; use --threads {cores()}.")
+    return found
+
+
+def print_diagnosis(found: Diagnosis) -> None:
+    """Two columns, then the advice."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_row("CPU", f"{found.cpu}, {found.cores} cores")
+    table.add_row("torch", f"{found.torch}, {found.torch_threads} threads")
+    table.add_row("CUDA devices", str(found.cuda_devices))
+    if found.native is None or found.limits is None:
+        table.add_row("kernels", "torch; the native library was not built")
+    else:
+        native, limits = found.native, found.limits
+        others = f" (of {', '.join(native.paths)})" if len(native.paths) > 1 else ""
+        table.add_row("kernels", f"native, {native.path}{others}, {native.threads} threads")
+        table.add_row("memory", f"{limits.bytes_per_s / 1e9:.1f} GB/s read by all threads")
+        table.add_row("int8", f"{limits.ops_per_s / 1e9:.0f} GOPS in the kernels' inner loop")
+    console = Console()
+    console.print(table)
+    for line in found.advice:
+        console.print(line, style="yellow")
