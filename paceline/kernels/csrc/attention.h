@@ -16,8 +16,8 @@ using pl::AttendTask;
 template <class V>
 struct Attention {
   using F32 = typename V::F32;
-  static constexpr int kTile = 16;            // keys of a tile
-  static constexpr int kParts = kTile / V::N;
+  static constexpr int kLanes = 16;
+  static constexpr int kTile = kLanes;   // keys of a tile
 
   const AttendTask& task;
   const pl::AttendScratch& scratch;
@@ -43,14 +43,13 @@ struct Attention {
 
   // One slot's vector as floats.
   void read(const uint8_t* base, int64_t slot, float* to) const {
-    const int size = pl::float_bytes(task.kv_type), whole = task.head_size / V::N * V::N;
+    const int size = pl::float_bytes(task.kv_type), whole = task.head_size / kLanes * kLanes;
     const uint8_t* from = base + (slot * task.slot_stride + task.kv_offset) * size;
-    for (int d = 0; d < whole; d += V::N) V::store(to + d, widen(task.kv_type, from + d * size));
-    if (whole == padded()) return;
-    memset(to + whole, 0, sizeof(float) * (padded() - whole));
-    uint8_t rest[V::N * 4] = {};
+    for (int d = 0; d < whole; d += kLanes) V::store(to + d, widen(task.kv_type, from + d * size));
+    if (whole == task.head_size) return;
+    uint8_t rest[kLanes * 4] = {};
     memcpy(rest, from + whole * size, (task.head_size - whole) * size);
-    if (whole < task.head_size) V::store(to + whole, widen(task.kv_type, rest));
+    V::store(to + whole, widen(task.kv_type, rest));
   }
 
   // tile[D][16] = the keys of `count` slots side by side.
@@ -65,19 +64,15 @@ struct Attention {
 
   template <int Q>
   void score_tile(const float* tile, int q, int column) const {
-    F32 sums[Q][kParts] = {};
+    F32 sums[Q] = {};
     const float* from[Q];
     for (int i = 0; i < Q; ++i) from[i] = query(q + i);
     for (int d = 0; d < task.head_size; ++d) {
-      for (int part = 0; part < kParts; ++part) {
-        const F32 key = V::load(tile + d * kTile + part * V::N);
-        for (int i = 0; i < Q; ++i) sums[i][part] = V::fma(key, V::all(from[i][d]), sums[i][part]);
-      }
+      const F32 key = V::load(tile + d * kTile);
+      for (int i = 0; i < Q; ++i) sums[i] = V::fma(key, V::all(from[i][d]), sums[i]);
     }
     for (int i = 0; i < Q; ++i) {
-      for (int part = 0; part < kParts; ++part) {
-        V::store(scores(q + i) + column + part * V::N, V::mul(sums[i][part], V::all(task.scale)));
-      }
+      V::store(scores(q + i) + column, V::mul(sums[i], V::all(task.scale)));
     }
   }
 
@@ -102,23 +97,20 @@ struct Attention {
     memcpy(s + task.context, scratch.path, sizeof(float) * (task.depths[row] + 1));
     float largest = s[0];
     for (int j = 1; j < keys; ++j) largest = s[j] > largest ? s[j] : largest;
-    F32 parts[kParts] = {};
-    for (int j = 0; j < keys; j += kTile) {
-      for (int part = 0; part < kParts; ++part) {
-        const int at = j + part * V::N;
-        const F32 score = V::add(Rows<V>::load_part(s + at, keys - at), V::all(-largest));
-        Rows<V>::store_part(s + at, Rows<V>::exp(score), keys - at);
-        parts[part] = V::add(parts[part], Rows<V>::load_part(s + at, keys - at));
-      }
+    F32 sum = {};
+    for (int j = 0; j < keys; j += kLanes) {
+      const F32 score = V::add(Rows<V>::load_part(s + j, keys - j), V::all(-largest));
+      Rows<V>::store_part(s + j, Rows<V>::exp(score), keys - j);
+      sum = V::add(sum, Rows<V>::load_part(s + j, keys - j));
     }
-    return 1.0f / Rows<V>::total(parts);
+    return 1.0f / Rows<V>::total(sum);
   }
 
   // sums[Q][D] += weights[Q][count] . values[count][D]
   template <int Q>
   void mix_tile(const float* values, int count, int q, int column) const {
     const int size = padded();
-    for (int d = 0; d < size; d += V::N) {
+    for (int d = 0; d < size; d += kLanes) {
       F32 sums[Q];
       for (int i = 0; i < Q; ++i) sums[i] = V::load(scratch.sums + (q + i) * size + d);
       for (int j = 0; j < count; ++j) {
@@ -176,7 +168,7 @@ struct Attention {
     mix_paths();
     for (int q = 0; q < queries(); ++q) {
       const F32 inverse = V::all(scratch.inverse_sums[q]);
-      for (int d = 0; d < task.head_size; d += V::N) {
+      for (int d = 0; d < task.head_size; d += kLanes) {
         const F32 mixed = V::mul(V::load(scratch.sums + q * padded() + d), inverse);
         Rows<V>::store_part(out(q) + d, mixed, task.head_size - d);
       }

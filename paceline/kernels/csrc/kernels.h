@@ -33,8 +33,8 @@ struct Kernels {
   void (*rope)(const float* x, const float* cos, const float* sin, int half, float* out);
   void (*attend)(const AttendTask& task, const AttendScratch& scratch);
   // See probe.h; a round of `multiply` does `products` multiply-adds.
-  uint32_t (*read_all)(const uint8_t* data, int64_t bytes);
-  uint32_t (*multiply)(int64_t rounds);
+  void (*read_all)(const uint8_t* data, int64_t bytes);
+  void (*multiply)(int64_t rounds);
   int products;
 };
 
