@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 
 from paceline.errors import ModelFileError
-from paceline.models.family import Family, file_name, tensor_shapes
+from paceline.models.family import Family, file_name, stem_of, tensor_shapes
 from paceline.models.progress import Progress
 from paceline.models.spec import ModelSpec
 from paceline.models.tensor_file import TensorFile
+
+_TURNED = ("query", "key", "query_bias", "key_bias")
+"""Tensors whose rows rope turns in pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,10 @@ class Loading:
     def stored_name(self, name: str) -> str:
         """The files' name of a tensor of `tensor_shapes`."""
         return file_name(self.family.gguf_names if self.gguf else self.family.hf_names, name)
+
+    def is_transposed(self, name: str) -> bool:
+        """Whether the files keep the matrix as [I, O]."""
+        return not self.gguf and stem_of(name) in self.family.hf_transposed
 
     def may_ignore(self, stored: str, spec: ModelSpec) -> bool:
         """Whether a tensor that no one asked for does no harm: it repeats what is known."""
@@ -51,10 +58,10 @@ def load_weights(
         problem = f"is missing{_more(missing)}"
         raise ModelFileError(files[0].mapped.path, f"tensor '{missing[0]}'", problem)
     check_tensors(spec, wanted, where, loading)
-    total = sum(where[stored].tensors[stored].size_bytes for stored in wanted.values())
+    total = sum(where[stored].tensors[stored].size_bytes for stored in set(wanted.values()))
     weights, done = dict[str, Tensor](), 0
-    for name, stored in wanted.items():
-        weights[name] = _load(name, where[stored], loading, spec)
+    for stored, names in sharing(wanted).items():
+        weights |= _load(names, where[stored], loading, spec)
         done += where[stored].tensors[stored].size_bytes
         if loading.progress is not None:
             loading.progress(done, total, "load")
@@ -70,13 +77,15 @@ def check_tensors(
         ModelFileError: a tensor is misshapen or unknown.
     """
     shapes = tensor_shapes(spec)
-    for name, stored in wanted.items():
+    for stored, names in sharing(wanted).items():
         file, shape = where[stored], where[stored].tensors[stored].shape
-        if shape != shapes[name]:
+        fits = (sum(shapes[name][0] for name in names), *shapes[names[0]][1:])
+        fits = fits[::-1] if loading.is_transposed(names[0]) else fits
+        if shape != fits:
             raise ModelFileError(
                 file.mapped.path,
                 f"tensor '{stored}'",
-                f"has the shape {list(shape)}; the model's sizes want {list(shapes[name])}",
+                f"has the shape {list(shape)}; the model's sizes want {list(fits)}",
             )
     known = set(wanted.values())
     unknown = [s for s in where if s not in known and not loading.may_ignore(s, spec)]
@@ -94,11 +103,34 @@ def to_halves(rows: Tensor, head_size: int) -> Tensor:
     return pairs.transpose(1, 2).reshape(rows.shape)
 
 
-def _load(name: str, file: TensorFile, loading: Loading, spec: ModelSpec) -> Tensor:
-    tensor = file.load(loading.stored_name(name), loading.dtype)
-    turned = name.partition(".")[0] in ("query", "key", "query_bias", "key_bias")
-    if turned and loading.gguf and loading.family.gguf_interleaves_rope:
+def sharing(wanted: Mapping[str, str]) -> dict[str, list[str]]:
+    """Each of the files' tensors and the tensors that it holds, one below the other."""
+    names: dict[str, list[str]] = {}
+    for name, stored in wanted.items():
+        names.setdefault(stored, []).append(name)
+    return names
+
+
+def _load(
+    names: Sequence[str], file: TensorFile, loading: Loading, spec: ModelSpec
+) -> dict[str, Tensor]:
+    """The tensors that share one of the file's, each dense."""
+    tensor = file.load(loading.stored_name(names[0]), loading.dtype)
+    if loading.is_transposed(names[0]):
+        tensor = tensor.t().contiguous()
+    shapes = tensor_shapes(spec)
+    parts = tensor.split([shapes[name][0] for name in names])
+    return {
+        name: _as_wanted(name, part, loading, spec) for name, part in zip(names, parts, strict=True)
+    }
+
+
+def _as_wanted(name: str, tensor: Tensor, loading: Loading, spec: ModelSpec) -> Tensor:
+    stem, family = stem_of(name), loading.family
+    if loading.gguf and family.gguf_interleaves_rope and stem in _TURNED:
         tensor = to_halves(tensor, spec.head_size)
+    if not loading.gguf and family.hf_norm_offset and stem.endswith("_norm"):
+        tensor = tensor + family.hf_norm_offset
     return tensor.to(loading.device)
 
 
