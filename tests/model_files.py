@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,12 @@ def write_gguf(
     for key, value in (keys or {}).items():
         writer.add_key_value(key, value, gguf.GGUFValueType.get_type(value))
     stored: dict[str, Tensor] = {}
-    rng = np.random.default_rng(5)
-    for index, (name, parts) in enumerate(_by_file_name(family.gguf_names, weights).items()):
+    rng, turns = np.random.default_rng(5), cycle(formats)
+    for name, parts in _by_file_name(family.gguf_names, weights).items():
         turned = family.gguf_interleaves_rope and stem_of(next(iter(parts))) in TURNED
         tensor = torch.cat([*parts.values()])
         numbers = to_pairs(tensor, spec.head_size) if turned else tensor
-        data, kind = _encode(numbers, formats[index % len(formats)], rng)
+        data, kind = _encode(numbers, next(turns) if numbers.ndim > 1 else "F32", rng)
         found = torch.from_numpy(gguf.quants.dequantize(data, kind).reshape(tensor.shape).copy())
         found = to_halves(found, spec.head_size) if turned else found
         stored |= zip(parts, found.split([len(part) for part in parts.values()]), strict=True)
@@ -90,7 +91,7 @@ def _encode(numbers: Tensor, name: str, rng: np.random.Generator) -> tuple[Any, 
     """The numbers in a format, or random blocks of it; and the format."""
     kind = gguf.GGMLQuantizationType[name]
     block_values, block_bytes = gguf.GGML_QUANT_SIZES[kind]
-    if numbers.ndim == 1 or numbers.shape[-1] % block_values:
+    if numbers.shape[-1] % block_values:
         return numbers.numpy(), gguf.GGMLQuantizationType.F32
     if name not in SCALES:
         return gguf.quants.quantize(numbers.numpy(), kind), kind

@@ -59,7 +59,8 @@ def embed_position(op: ops.EmbedPosition, state: Pass) -> None:
 
 def rms_norm(op: ops.RMSNorm, state: Pass) -> None:
     """Normalise each head of each row."""
-    heads = state.registers[op.source].unflatten(1, (op.heads, -1))
+    source = state.registers[op.source]
+    heads = source.view(len(source), op.heads, -1)
     state.registers[op.out] = rows.rms_norm(heads, op.scale, op.eps).flatten(1)
 
 

@@ -104,5 +104,5 @@ def _row_by_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Pieces of a row that no thread shares."""
     if not x.is_cpu or not len(x):
         return function(x)
-    pieces = [function(piece) for row in x.unbind() for piece in row.split(PIECE)]
+    pieces = [function(piece) for row in x.unbind() for piece in torch.split(row, PIECE)]
     return torch.cat(pieces).view(x.shape)

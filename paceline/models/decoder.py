@@ -131,14 +131,16 @@ class Layer:
 
     def mlp(self) -> Iterator[Op]:
         """normed -> delta."""
-        spec, gate = self.spec, {"silu": SiluMul, "gelu": GeluMul}
+        spec = self.spec
         if spec.gated:
             yield self.linear("gate", "normed", "gate")
         yield self.linear("up", "normed", "up")
-        if spec.gated:
-            yield gate[spec.activation](gate="gate", up="up", out="gated")
-        else:
+        if not spec.gated:
             yield Gelu(source="up", out="gated")
+        elif spec.activation == "silu":
+            yield SiluMul(gate="gate", up="up", out="gated")
+        else:
+            yield GeluMul(gate="gate", up="up", out="gated")
         yield self.linear("down", "gated", "delta")
 
     def residual(self, norm: str) -> Iterator[Op]:

@@ -119,7 +119,7 @@ def _load(
     if loading.is_transposed(names[0]):
         tensor = tensor.t().contiguous()
     shapes = tensor_shapes(spec)
-    parts = tensor.split([shapes[name][0] for name in names])
+    parts = torch.split(tensor, [shapes[name][0] for name in names])
     return {
         name: _as_wanted(name, part, loading, spec) for name, part in zip(names, parts, strict=True)
     }

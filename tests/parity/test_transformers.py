@@ -12,7 +12,9 @@ from torch import Tensor
 
 from paceline.kernels import Batch, Segment
 from paceline.models import LoadedModel, load_model
+from paceline.models.dequantize import GGML_FORMATS
 from paceline.models.family import tensor_shapes
+from paceline.models.gguf_file import read_gguf
 from tests.model_configs import ARCHITECTURES, hf_rope
 from tests.model_files import hf_model, write_gguf, write_tokenizer
 from tests.tiny_models import SPECS, random_tokens, random_weights
@@ -85,8 +87,9 @@ def test_a_gguf_file_of_mixed_blocks(family: str, tmp_path: Path) -> None:
     biases = SPECS["qkv biases"].biases if family == "qwen2" else BLOCKS.biases
     spec = replace(BLOCKS, family=family, biases=biases)
     path = tmp_path / "model.gguf"
-    formats = ("F32", "F16", "BF16", "Q8_0", "Q5_0", "Q4_K", "Q6_K")
+    formats = [kind.name for kind in GGML_FORMATS.values()]
     stored = write_gguf(path, spec, random_weights(spec), formats)
+    assert {t.format for t in read_gguf(path).file.tensors.values()} == {*GGML_FORMATS.values()}
     agree(load_model(path), hf_model(spec, stored))
 
 
