@@ -33,6 +33,19 @@ struct Attention {
   }
   float* scores(int q) const { return scratch.scores + q * scratch.scores_stride; }
   int keys_of(int row) const { return task.context + task.depths[row] + 1; }
+  // The first key that a row sees.
+  int first_of(int row) const {
+    const int keys = keys_of(row);
+    return task.window && keys > task.window ? keys - task.window : 0;
+  }
+  // The first tile of the context that any row of the task sees.
+  int first_tile() const {
+    int first = first_of(task.first);
+    for (int row = task.first; row < task.last; ++row) {
+      first = first_of(row) < first ? first_of(row) : first;
+    }
+    return first / kTile * kTile;
+  }
 
   // Vectors in scratch are padded with zeros to whole lanes of any path.
   int padded() const { return pl::padded_size(task.head_size); }
@@ -76,9 +89,9 @@ struct Attention {
     }
   }
 
-  // Scores of every query with `count` keys, written from `column` on in tiles of 16.
-  void score(const int64_t* slots, int count, int column) const {
-    for (int j = 0; j < count; j += kTile) {
+  // Scores of every query with keys first .. count - 1, key j in column + j, in tiles of 16.
+  void score(const int64_t* slots, int first, int count, int column) const {
+    for (int j = first; j < count; j += kTile) {
       read_keys(slots + j, count - j, scratch.tile);
       int q = 0;
       for (; q + 4 <= queries(); q += 4) score_tile<4>(scratch.tile, q, column + j);
@@ -87,20 +100,25 @@ struct Attention {
     }
   }
 
-  // Moves the scores of a row's own path behind those of the context, and turns all into weights
-  // e^(score - max); returns 1 / their sum.
-  float soften(int q) const {
-    const int row = task.first + q / task.heads, keys = keys_of(row);
+  // Moves the scores of a row's own path behind those of the context, and turns all that the row
+  // sees into weights e^(score - max), and what the task mixes before them into 0;
+  // returns 1 / their sum.
+  float soften(int q, int tile) const {
+    const int row = task.first + q / task.heads, keys = keys_of(row), first = first_of(row);
     float* s = scores(q);
     const float* own = s + scratch.own_column;
     for (int r = row; r >= 0; r = task.parents[r]) scratch.path[task.depths[r]] = own[r];
     memcpy(s + task.context, scratch.path, sizeof(float) * (task.depths[row] + 1));
-    float largest = s[0];
-    for (int j = 1; j < keys; ++j) largest = s[j] > largest ? s[j] : largest;
-    F32 sum = {};
-    for (int j = 0; j < keys; j += kLanes) {
+    if (task.soft_cap) Rows<V>::soft_cap(s + first, task.soft_cap, keys - first, s + first);
+    float largest = s[first];
+    for (int j = first + 1; j < keys; ++j) largest = s[j] > largest ? s[j] : largest;
+    for (int j = first / kLanes * kLanes; j < keys; j += kLanes) {
       const F32 score = V::add(Rows<V>::load_part(s + j, keys - j), V::all(-largest));
       Rows<V>::store_part(s + j, Rows<V>::exp(score), keys - j);
+    }
+    for (int j = tile < task.context ? tile : task.context; j < first; ++j) s[j] = 0.0f;
+    F32 sum = {};
+    for (int j = first / kLanes * kLanes; j < keys; j += kLanes) {
       sum = V::add(sum, Rows<V>::load_part(s + j, keys - j));
     }
     return 1.0f / Rows<V>::total(sum);
@@ -130,9 +148,9 @@ struct Attention {
     for (; q < last; ++q) mix_tile<1>(values, count, q, column);
   }
 
-  void mix_context() const {
+  void mix_context(int first) const {
     memset(scratch.sums, 0, sizeof(float) * queries() * padded());
-    for (int j = 0; j < task.context; j += kTile) {
+    for (int j = first; j < task.context; j += kTile) {
       const int count = task.context - j < kTile ? task.context - j : kTile;
       for (int k = 0; k < count; ++k) {
         read(task.values, task.context_slots[j + k], scratch.tile + k * padded());
@@ -161,10 +179,11 @@ struct Attention {
   }
 
   void run() const {
-    score(task.context_slots, task.context, 0);
-    score(task.own_slots, task.last, scratch.own_column);
-    for (int q = 0; q < queries(); ++q) scratch.inverse_sums[q] = soften(q);
-    mix_context();
+    const int first = first_tile();
+    score(task.context_slots, first, task.context, 0);
+    score(task.own_slots, 0, task.last, scratch.own_column);
+    for (int q = 0; q < queries(); ++q) scratch.inverse_sums[q] = soften(q, first);
+    mix_context(first);
     mix_paths();
     for (int q = 0; q < queries(); ++q) {
       const F32 inverse = V::all(scratch.inverse_sums[q]);

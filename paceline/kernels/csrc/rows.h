@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernel.h"
+#include "kernels.h"
 
 namespace {
 
@@ -25,6 +26,14 @@ struct Rows {
     alignas(64) float padded[kLanes];
     V::store(padded, value);
     memcpy(p, padded, sizeof(float) * (count > 0 ? count : 0));
+  }
+
+  // The first `count` lanes; zeros after them.
+  static PL_INLINE F32 cut(F32 value, int count) {
+    if (count >= kLanes) return value;
+    alignas(64) float lanes[kLanes];
+    V::store(lanes, value);
+    return load_part(lanes, count);
   }
 
   static PL_INLINE float total(F32 partial) {
@@ -62,6 +71,52 @@ struct Rows {
     for (int i = 0; i < width; i += kLanes) {
       const F32 normed = V::mul(load_part(x + i, width - i), inverse);
       store_part(out + i, V::mul(normed, load_part(scale + i, width - i)), width - i);
+    }
+  }
+
+  // out = (x - mean) / sqrt(variance + eps) * scale + shift
+  static void layer_norm(const float* x, const pl::Affine& affine, float eps, int width,
+                         float* out) {
+    F32 sum = {}, squares = {};
+    for (int i = 0; i < width; i += kLanes) sum = V::add(sum, load_part(x + i, width - i));
+    const F32 minus_mean = V::all(-total(sum) / float(width));
+    for (int i = 0; i < width; i += kLanes) {
+      const F32 value = cut(V::add(load_part(x + i, width - i), minus_mean), width - i);
+      squares = V::fma(value, value, squares);
+    }
+    const F32 inverse = V::all(1.0f / __builtin_sqrtf(total(squares) / float(width) + eps));
+    for (int i = 0; i < width; i += kLanes) {
+      const F32 normed = V::mul(V::add(load_part(x + i, width - i), minus_mean), inverse);
+      const F32 scale = load_part(affine.scale + i, width - i);
+      store_part(out + i, V::fma(normed, scale, load_part(affine.shift + i, width - i)), width - i);
+    }
+  }
+
+  // x / 2 * (1 + tanh(u)) = x / (1 + e^-2u), u = sqrt(2 / pi) * (x + 0.044715 x^3)
+  static PL_INLINE F32 gelu(F32 x) {
+    const F32 inner = V::fma(V::mul(V::mul(x, x), V::all(0.044715f)), x, x);
+    return V::div(x, V::add(V::all(1.0f), exp(V::mul(inner, V::all(-1.59576912f)))));
+  }
+
+  static void gelu(const float* x, int width, float* out) {
+    for (int i = 0; i < width; i += kLanes) {
+      store_part(out + i, gelu(load_part(x + i, width - i)), width - i);
+    }
+  }
+
+  static void gelu_mul(const float* gate, const float* up, int width, float* out) {
+    for (int i = 0; i < width; i += kLanes) {
+      const F32 value = V::mul(gelu(load_part(gate + i, width - i)), load_part(up + i, width - i));
+      store_part(out + i, value, width - i);
+    }
+  }
+
+  // cap * tanh(x / cap), where tanh(y) = 1 - 2 / (1 + e^2y)
+  static void soft_cap(const float* x, float cap, int width, float* out) {
+    for (int i = 0; i < width; i += kLanes) {
+      const F32 twice = V::div(load_part(x + i, width - i), V::all(0.5f * cap));
+      const F32 part = V::div(V::all(-2.0f), V::add(V::all(1.0f), exp(twice)));
+      store_part(out + i, V::mul(V::add(V::all(1.0f), part), V::all(cap)), width - i);
     }
   }
 

@@ -182,8 +182,10 @@ void quantise(const float* x, int in_features, int row, int rows, Activations* q
 
 template <class V>
 constexpr pl::Kernels kernels_of() {
-  return {quantise,       linear<V>, Rows<V>::rms_norm, Rows<V>::silu_mul, Rows<V>::add,
-          Rows<V>::rope,  attend<V>, read_all<V>,       multiply<V>,       kProducts<V>};
+  using Row = Rows<V>;
+  return {quantise,       linear<V>,   Row::rms_norm, Row::layer_norm, Row::silu_mul,
+          Row::gelu_mul,  Row::gelu,   Row::soft_cap, Row::add,        Row::rope,
+          attend<V>,      read_all<V>, multiply<V>,   kProducts<V>};
 }
 
 }  // namespace
