@@ -12,7 +12,7 @@ from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation
 from paceline.drafters.host import Host
 from paceline.models import check_same_vocabulary, load_model
 from paceline.runtime import Rows, Runner
-from paceline.sampling import to_probs
+from paceline.sampling import RowLaw, to_laws
 from paceline.tree import NO_DRAFT, Draft, DraftBuilder
 
 
@@ -111,8 +111,8 @@ class LiveDraftModel:
         active = growing
         while active:
             logits = self._runner.forward([chain.rows() for chain in active]).logits
-            laws = to_probs(self._fit(logits), [chain.ctx.params for chain in active])
-            for chain, law in zip(active, laws.unbind(), strict=True):
+            laws = to_laws(self._fit(logits), [chain.ctx.params for chain in active])
+            for chain, law in zip(active, laws, strict=True):
                 chain.extend(law)
             active = [chain for chain in active if len(chain.builder) < chain.budget]
         drafts = {chain.ctx.request_id: chain.builder.build() for chain in growing}
@@ -195,7 +195,7 @@ class Chain:
             tokens=[self.token], start=position, slots=self.ctx.table.slots(0, position + 1)
         )
 
-    def extend(self, law: torch.Tensor) -> None:
+    def extend(self, law: RowLaw) -> None:
         """Draw the next token from law[V]."""
         depth = len(self.builder)
         row = self.ctx.draw(self.builder, depth, depth, law)

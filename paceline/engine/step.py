@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from paceline.cache import BlockPool, Slots
@@ -17,7 +17,7 @@ from paceline.drafters import LiveDrafter, Observation
 from paceline.engine.scheduler import BudgetFor, Plan, Scheduler, Work
 from paceline.errors import ConfigError
 from paceline.runtime import Rows, Runner
-from paceline.sampling import to_probs
+from paceline.sampling import RowLaw, to_laws
 from paceline.tree import NO_DRAFT, Draft, kv_moves
 from paceline.types import Delta, StepStats
 from paceline.verify import Verdict
@@ -76,7 +76,7 @@ class Step:
             out = self.runner.forward([rows(p) for p in proposals], self.hidden_layers)
         sampled = [p for p in proposals if p.work.samples]
         with self.clock.phase("laws"):
-            laws = to_probs(
+            laws = to_laws(
                 out.logits,
                 [p.work.sequence.params for p in sampled for _ in range(p.logit_count)],
             )
@@ -199,7 +199,7 @@ def rows(proposal: Proposal) -> Rows:
     )
 
 
-def verify(proposals: list[Proposal], laws: Tensor) -> list[Verdict]:
+def verify(proposals: list[Proposal], laws: Sequence[RowLaw]) -> list[Verdict]:
     """Verify each draft by its sequence's rule, one batch a rule; laws[N, V]."""
     verdicts: dict[int, Verdict] = {}
     by_rule: dict[str, list[int]] = defaultdict(list)
@@ -210,13 +210,10 @@ def verify(proposals: list[Proposal], laws: Tensor) -> list[Verdict]:
         total += proposal.logit_count
     for indices in by_rule.values():
         group = [proposals[i] for i in indices]
-        target_probs = laws
-        if len(indices) < len(proposals):
-            spans = [laws[starts[i] : starts[i] + proposals[i].logit_count] for i in indices]
-            target_probs = torch.cat(spans)
+        spans = [laws[starts[i] : starts[i] + proposals[i].logit_count] for i in indices]
         found = group[0].work.sequence.rule.verify_batch(
             [p.draft for p in group],
-            target_probs,
+            list(chain.from_iterable(spans)),
             [p.work.sequence.chooser() for p in group],
         )
         verdicts.update(zip(indices, found, strict=True))

@@ -1,5 +1,5 @@
-"""Logits to laws: `to_probs` is the only road, for target and drafters alike."""
+"""Logits to laws: the only road, for target and drafters alike."""
 
-from paceline.sampling.pipeline import to_probs
+from paceline.sampling.pipeline import RowLaw, to_laws, to_probs
 
-__all__ = ["to_probs"]
+__all__ = ["RowLaw", "to_laws", "to_probs"]
