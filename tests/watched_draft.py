@@ -162,7 +162,8 @@ def check(draft: Draft, ctx: DraftContext, length: int, oracle: Oracle) -> None:
     assert list(draft.tree.tokens) == tokens[len(ctx.tokens) :]
     assert draft.is_chain
     if sampled:
-        assert torch.equal(draft.draft_probs, torch.stack(sampled))
+        laws = [torch.tensor(list(law), dtype=torch.float64) for law in draft.draft_probs]
+        assert torch.equal(torch.stack(laws), torch.stack(sampled))
     else:
         assert draft.draft_probs is None
 

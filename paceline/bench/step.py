@@ -15,7 +15,7 @@ from unittest.mock import patch
 from paceline.engine import LLM, scores
 from paceline.errors import ConfigError
 from paceline.models import LoadedModel
-from paceline.sampling import to_probs
+from paceline.sampling import to_laws
 from paceline.types import SamplingParams, Speculation, StepStats
 
 WARM_UP_STEPS = 8
@@ -36,7 +36,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class StepOverhead:
-    """Time of decode steps at batch 1, the models' passes and `to_probs` left out."""
+    """Time of decode steps at batch 1, the models' passes and `to_laws` left out."""
 
     drafter: str
     k: int
@@ -104,7 +104,7 @@ def wall_times(steps: Iterator[object]) -> Iterator[float]:
 
 @contextmanager
 def excluded(target: LoadedModel) -> Iterator[dict[str, float]]:
-    """Yield seconds spent in models' passes and `to_probs`, by the step's phase they fall in."""
+    """Yield seconds spent in models' passes and `to_laws`, by the step's phase they fall in."""
     seconds: dict[str, float] = defaultdict(float)
 
     def timed(function: Callable[..., Any], phase_of: Callable[..., str]) -> Callable[..., Any]:
@@ -120,13 +120,13 @@ def excluded(target: LoadedModel) -> Iterator[dict[str, float]]:
     def model_phase(model: LoadedModel, *_: object) -> str:
         return "forward" if model is target else "propose"
 
-    original = to_probs  # This module's own name is patched below, with all the others.
-    users = [m for m in list(sys.modules.values()) if getattr(m, "to_probs", None) is original]
+    original = to_laws  # This module's own name is patched below, with all the others.
+    users = [m for m in list(sys.modules.values()) if getattr(m, "to_laws", None) is original]
     with ExitStack() as stack:
         forward = timed(LoadedModel.forward, model_phase)
         stack.enter_context(patch.object(LoadedModel, "forward", forward))
         for module in users:
             phase = "laws" if module is scores else "propose"
             laws = timed(original, lambda *_, phase=phase: phase)
-            stack.enter_context(patch.object(module, "to_probs", laws))
+            stack.enter_context(patch.object(module, "to_laws", laws))
         yield seconds

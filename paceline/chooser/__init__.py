@@ -7,5 +7,6 @@ stream, nothing depends on what was drawn before or for whom else.
 
 from paceline.chooser.draws import Chooser, Draw, Law, Purpose
 from paceline.chooser.keyed import Keyed
+from paceline.chooser.sparse import SparseLaw
 
-__all__ = ["Chooser", "Draw", "Keyed", "Law", "Purpose"]
+__all__ = ["Chooser", "Draw", "Keyed", "Law", "Purpose", "SparseLaw"]

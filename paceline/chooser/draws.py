@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Law = Sequence[Any] | NDArray[np.float64]
+from paceline.chooser.sparse import SparseLaw
+
+Law = Sequence[Any] | NDArray[np.float64] | SparseLaw
 """Weights by id, >= 0, not all 0: fractions in a proof, float64 in production."""
 
 

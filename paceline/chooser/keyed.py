@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from paceline.chooser.bits import hash_key, uniform
 from paceline.chooser.draws import Draw, Law, Purpose
-from paceline.chooser.race import finish
+from paceline.chooser.race import winners
+from paceline.chooser.sparse import SparseLaw
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,14 @@ class Keyed:
 
     def categorical(self, weights: Law, draw: Draw) -> int:
         """Invert the cumulative sum at the draw's uniform."""
+        if isinstance(weights, SparseLaw):
+            return int(weights.ids[self.categorical(weights.probs, draw)])
         cumulative = np.cumsum(np.asarray(weights, dtype=np.float64))
         return invert(cumulative, self.uniform(draw))
 
     def race(self, law: Law, position: int, rank: int = 0) -> int:
         """Run the position's exponential race; it has the law of the Gumbel argmax."""
-        laws = np.asarray(law, dtype=np.float64)[None]
-        return finish(laws, [self.race_key(position)], rank)[0]
+        return winners([law], [self.race_key(position)], rank)[0]
 
     def race_key(self, position: int) -> int:
         """The key of a position's noise, the same in every pass."""

@@ -9,12 +9,14 @@ bounds all its arrivals from below, and only runs that could still win are drawn
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.chooser.bits import Bits, exponentials, streams
+from paceline.chooser.bits import GOLDEN, Bits, exponentials, mix_array, streams
+from paceline.chooser.draws import Law
+from paceline.chooser.sparse import SparseLaw
 
 RUN = 64
 SCOUTS = 8
@@ -22,8 +24,56 @@ SCOUTS = 8
 FEW = 64
 """So many runs are drawn outright: sending scouts would cost more."""
 
+STACKED = 1 << 14
+"""Laws of so few ids race side by side, though it takes a copy; larger ones one by one."""
+CROWD = 1 / 8
+"""Where more of the ids have weight, a sparse law is written out: bounds spare most draws then."""
+
 Floats = NDArray[np.float64]
 Ids = NDArray[np.intp]
+
+
+def winners(laws: Sequence[Law], keys: Sequence[int], rank: int = 0) -> list[int]:
+    """`finish` for laws of any kind; the noise of a sparse one is drawn for its own ids only."""
+    sparse, dense = dict[int, SparseLaw](), dict[int, Floats]()
+    for n, law in enumerate(laws):
+        if not isinstance(law, SparseLaw):
+            dense[n] = np.asarray(law, dtype=np.float64)
+        elif len(law.ids) > CROWD * law.size:
+            dense[n] = law.dense()
+        else:
+            sparse[n] = law
+    won = finish_sparse(list(sparse.values()), [keys[n] for n in sparse], rank)
+    found = dict(zip(sparse, won, strict=True))
+    for group in side_by_side(dense):
+        table = np.stack([dense[n] for n in group]) if len(group) > 1 else dense[group[0]][None]
+        found.update(zip(group, finish(table, [keys[n] for n in group], rank), strict=True))
+    return [found[n] for n in range(len(laws))]
+
+
+def side_by_side(laws: Mapping[int, Floats]) -> list[list[int]]:
+    """The names of the laws, those that race together in one list."""
+    if any(len(law) > STACKED for law in laws.values()):
+        return [[n] for n in laws]
+    return [list(laws)] if laws else []
+
+
+def finish_sparse(laws: Sequence[SparseLaw], keys: Sequence[int], rank: int) -> list[int]:
+    """`finish` on the ids that have weight: each id's noise is a function of its key and place."""
+    if not laws:
+        return []
+    ids = np.concatenate([law.ids for law in laws]).astype(np.uint64)
+    ends = np.cumsum([len(law.ids) for law in laws])
+    key = np.repeat(np.array(keys, dtype=np.uint64), np.diff(ends, prepend=0))
+    run, lane = np.divmod(ids, np.uint64(RUN))
+    own = mix_array(key + (run + np.uint64(1)) * np.uint64(GOLDEN))
+    noise = exponentials(mix_array(own + (lane + np.uint64(1)) * np.uint64(GOLDEN)))
+    noise[own % np.uint64(RUN) == lane] = 0
+    noise += exponentials(own) / RUN
+    with np.errstate(divide="ignore", over="ignore"):
+        times = noise / np.concatenate([law.probs for law in laws])
+    parts = np.split(times, ends[:-1])
+    return [int(law.ids[place(part, rank)]) for law, part in zip(laws, parts, strict=True)]
 
 
 def finish(laws: Floats, keys: Sequence[int], rank: int = 0) -> list[int]:

@@ -35,7 +35,7 @@ def step(
     max_tokens: options.MaxTokens = 256,
     as_json: options.Json = False,
 ) -> None:
-    """Time a step at batch 1 without the models' passes and to_probs: what the engine adds.
+    """Time a step at batch 1 without the models' passes and laws: what the engine adds.
 
     Without --draft: the model's own draft model and the drafters that look text up.
     """

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from torch import Tensor
 
 from paceline.cache import BlockTable
-from paceline.chooser import Draw, Keyed, Purpose
+from paceline.chooser import Draw, Keyed, Law, Purpose
 from paceline.registry import Registry
-from paceline.sampling import History, Prefix, to_probs
+from paceline.sampling import History, Prefix, RowLaw, to_laws
 from paceline.tree import Draft, DraftBuilder
 from paceline.types import SamplingParams
 from paceline.verify import Rule
+from paceline.verify.laws import as_law
 
 if TYPE_CHECKING:
     from paceline.drafters.host import Host
@@ -55,13 +56,13 @@ class DraftContext:
         """What stands before the position behind a path of drafted tokens."""
         return Prefix(self.history, path)
 
-    def law(self, logits: Tensor, path: tuple[int, ...] = ()) -> Tensor:
+    def law(self, logits: Tensor, path: tuple[int, ...] = ()) -> RowLaw:
         """The drafter's law[V] behind a drafted path, from logits[V], under the request's own
         sampling settings.
         """
-        return to_probs(logits[None], [self.params], [self.prefix(path)])[0]
+        return to_laws(logits[None], [self.params], [self.prefix(path)])[0]
 
-    def draw(self, builder: DraftBuilder, parent: int, depth: int, law: Tensor) -> int:
+    def draw(self, builder: DraftBuilder, parent: int, depth: int, law: Tensor | Law) -> int:
         """Draw one child of the row `parent` (at `depth`) from law[V]; return its row.
 
         The rule says how: a categorical draw, the argmax, or the race the target will run too.
@@ -69,7 +70,7 @@ class DraftContext:
         address = Draw(
             self.chooser.base + depth, parent, builder.trial_count(parent), Purpose.DRAFT
         )
-        token = self.rule.draw(self.chooser, law.numpy(force=True), address)
+        token = self.rule.draw(self.chooser, as_law(law), address)
         if self.rule.sampled:
             return builder.sampled(parent, token, law)
         return builder.point(parent, token)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from paceline.engine.proposal import Proposal
-from paceline.sampling import Prefix, to_probs
+from paceline.sampling import Prefix, RowLaw, to_laws
 from paceline.sampling.logprobs import processed_scores, raw_scores, token_logprobs
 from paceline.types import TokenLogprobs
 
+R = TypeVar("R", Tensor, Sequence[RowLaw])
 
-def split_rows(rows: Tensor, counts: Sequence[int]) -> list[Tensor]:
-    """rows[N, V] -> parts of so many rows, in order."""
+
+def split_rows(rows: R, counts: Sequence[int]) -> list[R]:
+    """rows[N] -> parts of so many rows, in order."""
     return [rows[start:stop] for start, stop in pairwise(accumulate(counts, initial=0))]
 
 
-def target_laws(logits: Tensor, proposals: Sequence[Proposal]) -> Tensor:
-    """laws[R, V] of the rows that are verified, in order: len(draft) + 1 a proposal that samples.
+def target_laws(logits: Tensor, proposals: Sequence[Proposal]) -> list[RowLaw]:
+    """The laws [R, V] of the rows that are verified: len(draft) + 1 a proposal that samples.
 
     Rows of prompts whose log-probabilities are wanted are left out.
     """
@@ -32,7 +35,7 @@ def target_laws(logits: Tensor, proposals: Sequence[Proposal]) -> Tensor:
     prefixes = None
     if any(p.context.params.adjusts for p in proposals):
         prefixes = [prefix for p in proposals for prefix in node_prefixes(p)]
-    return to_probs(logits, params, prefixes)
+    return to_laws(logits, params, prefixes)
 
 
 def node_prefixes(proposal: Proposal) -> Iterator[Prefix]:
@@ -42,12 +45,14 @@ def node_prefixes(proposal: Proposal) -> Iterator[Prefix]:
 
 
 class Told:
-    """The log-probabilities that a pass tells of prompts and outputs; logits[N, V], laws[R, V]."""
+    """The log-probabilities that a pass tells of prompts and outputs; logits[N, V], laws [R, V]."""
 
-    def __init__(self, proposals: Sequence[Proposal], logits: Tensor, laws: Tensor) -> None:
+    def __init__(
+        self, proposals: Sequence[Proposal], logits: Tensor, laws: Sequence[RowLaw]
+    ) -> None:
         self.entries: dict[Proposal, tuple[TokenLogprobs, ...]] = {}
         """Those of committed tokens."""
-        self._rows: dict[Proposal, tuple[Tensor, Tensor]] = {}
+        self._rows: dict[Proposal, tuple[Tensor, Sequence[RowLaw]]] = {}
         if any(p.context.params.tells_logprobs for p in proposals):
             own_logits = split_rows(logits, [p.logit_count for p in proposals])
             own_laws = split_rows(laws, [p.law_count for p in proposals])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from paceline.cache import BlockPool, Slots
@@ -19,6 +20,7 @@ from paceline.engine.scores import Told, split_rows, target_laws
 from paceline.engine.sequence import Sequence
 from paceline.errors import ConfigError
 from paceline.runtime import Runner, pack
+from paceline.sampling import RowLaw
 from paceline.tree import NO_DRAFT, kv_moves
 from paceline.types import Delta, StepStats, TokenLogprobs
 from paceline.verify import Verdict
@@ -176,20 +178,18 @@ class Step:
         )
 
 
-def verify(proposals: list[Proposal], laws: Tensor) -> dict[Proposal, Verdict]:
+def verify(proposals: list[Proposal], laws: Items[RowLaw]) -> dict[Proposal, Verdict]:
     """The verdict on each draft, by its request's rule; laws[N, V] hold its rows in order."""
     by_rule: dict[str, list[int]] = defaultdict(list)
     for index, proposal in enumerate(proposals):
         by_rule[proposal.context.rule.name].append(index)
-    spans = [laws]
-    if len(by_rule) > 1:
-        spans = split_rows(laws, [proposal.law_count for proposal in proposals])
+    spans = split_rows(laws, [proposal.law_count for proposal in proposals])
     verdicts: dict[Proposal, Verdict] = {}
     for indices in by_rule.values():
         group = [proposals[i] for i in indices]
         found = group[0].context.rule.verify_batch(
             [p.draft for p in group],
-            laws if len(by_rule) == 1 else torch.cat([spans[i] for i in indices]),
+            list(chain.from_iterable(spans[i] for i in indices)),
             [p.context.chooser for p in group],
         )
         verdicts.update(zip(group, found, strict=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_double, c_float, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -115,6 +115,44 @@ class PassStruct(Structure):
     )
 
 
+class ShapeStruct(Structure):
+    """pl_shape of csrc/paceline_native.h."""
+
+    _fields_ = (
+        ("temperature", c_double),
+        ("min_p", c_double),
+        ("top_p", c_double),
+        ("top_k", c_int64),
+    )
+
+
+class LawStruct(Structure):
+    """pl_law of csrc/paceline_native.h."""
+
+    _fields_ = (
+        ("dense", c_void_p),
+        ("ids", c_void_p),
+        ("probs", c_void_p),
+        ("count", c_int64),
+        ("peak", c_float),
+        ("reserved", c_int32),
+    )
+
+
+class LawsArgs(Structure):
+    """pl_laws_args of csrc/paceline_native.h."""
+
+    _fields_ = (
+        ("logits", c_void_p),
+        ("logits_stride", c_int64),
+        ("vocab", c_int64),
+        ("settings", c_void_p),
+        ("rows", POINTER(LawStruct)),
+        ("count", c_int32),
+        ("reserved", c_int32),
+    )
+
+
 _SIGNATURES = {
     "pl_abi": (c_int32, ()),
     "pl_has_path": (c_int32, (c_int32,)),
@@ -128,6 +166,7 @@ _SIGNATURES = {
     "pl_rows": (c_int32, (POINTER(Weight), c_void_p, c_int32, c_void_p)),
     "pl_scratch_bytes": (c_int64, (c_int32, c_int32)),
     "pl_linear": (c_int32, (POINTER(Weight), POINTER(LinearArgs))),
+    "pl_laws": (c_int32, (POINTER(LawsArgs),)),
     "pl_run": (
         c_int32,
         (POINTER(OpStruct), c_int32, POINTER(RegisterStruct), POINTER(PassStruct)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from paceline.chooser import SparseLaw
+from paceline.sampling.pipeline import RowLaw
 from paceline.sampling.transforms import keep_top_k
 from paceline.types import TokenLogprobs
 
@@ -14,9 +16,9 @@ def raw_scores(logits: Tensor) -> Tensor:
     return torch.log_softmax(logits.double(), -1)
 
 
-def processed_scores(law: Tensor) -> Tensor:
+def processed_scores(law: RowLaw) -> Tensor:
     """log of one row law[V]; -inf where the settings leave nothing."""
-    return torch.log(law)
+    return torch.log(torch.from_numpy(law.dense() if isinstance(law, SparseLaw) else law))
 
 
 def token_logprobs(scores: Tensor, token: int, count: int) -> TokenLogprobs:

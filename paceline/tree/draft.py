@@ -50,7 +50,8 @@ class Draft:
     trials: tuple[tuple[Trial, ...], ...] = ((),)
     """For each row, its trials in the order in which they are to be tried."""
     draft_probs: Any = None
-    """[R, V]: the laws that `Sampled.law` points to (float64 tensor; fractions in proofs)."""
+    """[R, V]: the laws that `Sampled.law` points to (a float64 tensor, or one law a row, some of
+    them sparse; fractions in proofs)."""
 
     def __post_init__(self) -> None:
         """Check that trials and nodes are the same set."""
@@ -120,7 +121,7 @@ class DraftBuilder:
         return row
 
     def build(self) -> Draft:
-        """The finished draft; its laws are stacked to draft_probs[R, V]."""
+        """The finished draft; laws that are tensors are stacked to draft_probs[R, V]."""
         return Draft(
             TokenTree(tuple(self._tokens), tuple(self._parents)),
             tuple(tuple(t) for t in self._trials),
@@ -129,7 +130,7 @@ class DraftBuilder:
 
 
 def stack(laws: Sequence[Any]) -> Any:
-    """Stack tensors to [R, V]; leave rows of fractions a list; None for no rows."""
+    """Stack tensors to [R, V]; leave other laws a list; None for no rows."""
     if laws and isinstance(laws[0], Tensor):
         return torch.stack(list(laws))
     return list(laws) or None

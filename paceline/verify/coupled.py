@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import Tensor
+import numpy as np
 
 from paceline.chooser import Chooser, Draw, Keyed, Law
-from paceline.chooser.race import finish
+from paceline.chooser.race import finish, winners
 from paceline.tree import Draft
-from paceline.verify.laws import as_law
-from paceline.verify.rule import Verdict, follow, rows_by_draft
+from paceline.verify.laws import as_law, as_rows
+from paceline.verify.rule import Laws, Verdict, follow, rows_by_draft
 
 
 class Coupled:
@@ -40,7 +40,7 @@ class Coupled:
         return follow(draft, target)
 
     def verify_batch(
-        self, drafts: Sequence[Draft], target_probs: Tensor, choosers: Sequence[Keyed]
+        self, drafts: Sequence[Draft], target_probs: Laws, choosers: Sequence[Keyed]
     ) -> list[Verdict]:
         """All races of target_probs[N, V] at once, then walks over ids."""
         keys = [
@@ -48,7 +48,9 @@ class Coupled:
             for draft, chooser in zip(drafts, choosers, strict=True)
             for depth in draft.tree.depths
         ]
-        tokens = rows_by_draft(drafts, finish(target_probs.numpy(force=True), keys))
+        laws = as_rows(target_probs)
+        found = finish(laws, keys) if isinstance(laws, np.ndarray) else winners(laws, keys)
+        tokens = rows_by_draft(drafts, found)
         return [follow(d, own.__getitem__) for d, own in zip(drafts, tokens, strict=True)]
 
 

@@ -6,6 +6,7 @@ specification that is proved is the code that runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from paceline.chooser import Chooser, Draw, Purpose
+from paceline.chooser import Chooser, Draw, Law, Purpose, SparseLaw
 from paceline.errors import ConfigError
 from paceline.tree import Draft, PointMass, Trial
 
-Weights = NDArray[Any]
+Weights = NDArray[Any] | SparseLaw
 """weights[V]: float64 in production, fractions in a proof."""
 
 
@@ -30,10 +31,22 @@ class OneHot:
     def __getitem__(self, token: int) -> int:
         return int(token == self.token)
 
+    def at(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """The probabilities[...] of ids[...]."""
+        return np.equal(ids, self.token).astype(np.int64)
+
 
 def as_law(row: Any) -> Weights:
-    """A row of probabilities as an array[V]; no copy of one that lies in main memory."""
-    return row.numpy(force=True) if isinstance(row, Tensor) else np.asarray(row)
+    """A row of probabilities as weights[V]; no copy of one that lies in main memory."""
+    if isinstance(row, SparseLaw):
+        return row
+    law: NDArray[Any] = row.numpy(force=True) if isinstance(row, Tensor) else np.asarray(row)
+    return law
+
+
+def as_rows(laws: Tensor | Sequence[Law]) -> Any:
+    """laws[N, V] row by row, in main memory."""
+    return laws.numpy(force=True) if isinstance(laws, Tensor) else laws
 
 
 def draft_law(draft: Draft, trial: Trial) -> Weights | OneHot:
@@ -44,13 +57,19 @@ def draft_law(draft: Draft, trial: Trial) -> Weights | OneHot:
 
 
 def excess(p: Weights, q: Weights | OneHot, w: Any = 1) -> Weights:
-    """max(0, w p - q), elementwise[V]."""
-    over: Weights = p * w
+    """max(0, w p - q), elementwise[V]; no id that p lacks can have any."""
+    if isinstance(p, SparseLaw):
+        taken = q[p.ids] if isinstance(q, np.ndarray) else q.at(p.ids)
+        return SparseLaw(p.ids, np.maximum(p.probs * w - taken, 0), p.size)
+    over: NDArray[Any] = p * w
     if isinstance(q, OneHot):
         over[q.token] = max(over[q.token] - 1, 0)
         return over
+    if isinstance(q, SparseLaw):
+        over[q.ids] = np.maximum(over[q.ids] - q.probs, 0)
+        return over
     over -= q
-    return np.maximum(over, 0, out=over)
+    return np.maximum(over, 0, out=over)  # type: ignore[no-any-return]
 
 
 def residual(p: Weights, q: Weights | OneHot, w: Any = 1) -> Weights:
@@ -62,6 +81,13 @@ def residual(p: Weights, q: Weights | OneHot, w: Any = 1) -> Weights:
     mass = over.sum()
     if mass == 0:
         return p
+    return scaled(over, mass)
+
+
+def scaled(over: Weights, mass: Any) -> Weights:
+    """over / mass; an array is overwritten."""
+    if isinstance(over, SparseLaw):
+        return SparseLaw(over.ids, over.probs / mass, over.size)
     over /= mass
     return over
 

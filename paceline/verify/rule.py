@@ -10,6 +10,10 @@ from torch import Tensor
 
 from paceline.chooser import Chooser, Draw, Keyed, Law
 from paceline.tree import Draft
+from paceline.verify.laws import as_rows
+
+Laws = Tensor | Sequence[Law]
+"""Laws [N, V]: a float64 tensor, or one law a row, some of them sparse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,9 @@ class Rule(Protocol):
         """
 
     def verify_batch(
-        self, drafts: Sequence[Draft], target_probs: Tensor, choosers: Sequence[Keyed]
+        self, drafts: Sequence[Draft], target_probs: Laws, choosers: Sequence[Keyed]
     ) -> list[Verdict]:
-        """The fast path: target_probs[N, V] float64, len(draft) + 1 rows a draft, in order.
+        """The fast path: laws target_probs[N, V], len(draft) + 1 rows a draft, in order.
 
         For the same keys it returns exactly what verify_one returns.
         """
@@ -71,10 +75,10 @@ class PerDraft:
         raise NotImplementedError
 
     def verify_batch(
-        self, drafts: Sequence[Draft], target_probs: Tensor, choosers: Sequence[Keyed]
+        self, drafts: Sequence[Draft], target_probs: Laws, choosers: Sequence[Keyed]
     ) -> list[Verdict]:
         """Verify each draft on its rows of target_probs[N, V]."""
-        rows = rows_by_draft(drafts, target_probs.numpy(force=True))
+        rows = rows_by_draft(drafts, as_rows(target_probs))
         return [self.verify_one(*each) for each in zip(drafts, rows, choosers, strict=True)]
 
 

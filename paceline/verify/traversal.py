@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline.chooser import Chooser, Law, Purpose
 from paceline.tree import Draft
-from paceline.verify.laws import Weights, as_law, at, draft_law, excess
+from paceline.verify.laws import Weights, as_law, at, draft_law, excess, scaled
 from paceline.verify.rule import Sampling, Verdict
 
 
@@ -67,8 +67,7 @@ def left_over(p: Weights, q: Any, w: Any) -> tuple[Weights, Any]:
     s = over.sum()
     if s == 0:
         return p, w if w == 1 else 0
-    over /= s
-    return over, s / (s + 1 - w)
+    return scaled(over, s), s / (s + 1 - w)
 
 
 rule = Traversal()

@@ -17,6 +17,7 @@ from paceline.runtime import next_logits
 from paceline.sampling import to_probs
 from paceline.tree import Draft, Sampled
 from paceline.types import Output, SamplingParams, Speculation
+from paceline.verify.laws import as_law
 from tests.conftest import PROMPTS
 
 ARGUMENTS = {"model": ":mini-draft"}
@@ -159,10 +160,15 @@ def test_what_is_tried_at_a_node_follows_from_its_ancestors(
     assert all(len(made) == 1 for made in trials.values())
 
 
+def written_out(law: object) -> Tensor:
+    """law[V], whichever kind it is."""
+    return torch.tensor(list(as_law(law)), dtype=torch.float64)
+
+
 def sampled(draft: Draft) -> list[tuple[int, int, Tensor]]:
     """Row, token and law[V] of each sampled trial."""
     return [
-        (row, trial.token, draft.draft_probs[trial.law])
+        (row, trial.token, written_out(draft.draft_probs[trial.law]))
         for row, tried in enumerate(draft.trials)
         for trial in tried
         if isinstance(trial, Sampled)

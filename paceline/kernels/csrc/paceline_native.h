@@ -123,6 +123,33 @@ int32_t pl_run(const pl_op* ops, int32_t count, const pl_register* registers, co
 int32_t pl_read_all(const uint8_t* data, int64_t bytes);
 int64_t pl_multiply(int64_t rounds);
 
+// How a row of logits becomes a law: SamplingParams in C; top_k <= 0 keeps all ids.
+typedef struct {
+  double temperature, min_p, top_p;
+  int64_t top_k;
+} pl_shape;
+
+// A row's law: over all ids in `dense`, or else the ids that are kept, ascending, with their
+// probabilities (room for the whole vocabulary; for one where the temperature is 0). `count` is 0
+// where the row has no law: where it holds NaN or +inf, or nothing but -inf.
+typedef struct {
+  double* dense;
+  int64_t* ids;
+  double* probs;
+  int64_t count;
+  float peak;
+  int32_t reserved;
+} pl_law;
+
+typedef struct {
+  const float* logits;             // [count, vocab]
+  int64_t logits_stride, vocab;
+  const pl_shape* settings;        // [count]
+  pl_law* rows;                    // [count]
+  int32_t count, reserved;
+} pl_laws_args;
+int32_t pl_laws(const pl_laws_args* args);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,4 @@
-"""`bench step`: the models' passes and `to_probs` are left out, whatever phase they fall in."""
+"""`bench step`: the models' passes and `to_laws` are left out, whatever phase they fall in."""
 
 from __future__ import annotations
 
