@@ -12,6 +12,11 @@ from paceline.errors import ConfigError
 from paceline.kernels.probe import fastest_of_each
 
 
+@llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
+def _be_silent(*_: object) -> None:
+    """Its log tells of every tensor."""
+
+
 class LlamaPackage:
     """A loaded model with a filled context. All rows have logits.
 
@@ -21,13 +26,14 @@ class LlamaPackage:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
+        llama_cpp.llama_log_set(_be_silent, None)
         llama_cpp.llama_backend_init()
         path = str(workload.model).encode()
         model = llama_cpp.llama_load_model_from_file(path, llama_cpp.llama_model_default_params())
         if not model:
             raise ConfigError(f"llama.cpp does not load {workload.model}.")
         settings = llama_cpp.llama_context_default_params()
-        settings.n_ctx = workload.context + max(workload.rows) + 1
+        settings.n_ctx = settings.n_batch = workload.context + max(workload.rows) + 1
         settings.n_threads = settings.n_threads_batch = workload.threads
         self._context = llama_cpp.llama_new_context_with_model(model, settings)
         if not self._context:
