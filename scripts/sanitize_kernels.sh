@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-.venv/bin/python}
+command -v "${CXX:-c++}" >/dev/null || { echo "No C++ compiler, so no native code to sanitize."; exit; }
 BUILD=$(mktemp -d)
 trap 'rm -rf "$BUILD"' EXIT
 

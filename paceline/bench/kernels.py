@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -10,13 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from paceline.kernels.packed import pack, source_bytes
-from paceline.kernels.probe import Limits, fastest
+from paceline.kernels.packed import PackedWeight, pack, source_bytes
+from paceline.kernels.probe import Limits, fastest_of_each
 from paceline.plan.roofline import Machine, Weights, pass_time_s
 
 IN_FEATURES = 1536
 OUT_FEATURES = 49152
-"""A weight of 75 million numbers: no cache holds it."""
+"""A weight of 75 million numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +25,14 @@ class ProductCost:
     """One product x[rows, I] · weightᵀ."""
 
     weight_format: str
+    out_features: int
+    in_features: int
     rows: int
     ms: float
     gb_per_s: float
     """Weight bytes over time."""
+    gops: float
+    """Multiplications and additions over time."""
     percent_of_stream: float
     """`gb_per_s` over what memory gives."""
     limit_ms: float
@@ -39,27 +44,44 @@ class ProductCost:
 
 
 def measure_products(
-    weight_format: str, rows: Sequence[int], limits: Limits
+    weight: PackedWeight, rows: Sequence[int], limits: Limits
 ) -> Iterator[ProductCost]:
-    """Time one format for each number of rows.
+    """Time one weight for each number of rows."""
+    machine = Machine(bytes_per_s=limits.bytes_per_s, flops_per_s=limits.ops_per_s)
+    sizes = Weights(weight_bytes=weight.nbytes, params=math.prod(weight.shape))
+    works = [partial(weight.linear, torch.ones(count, weight.in_features)) for count in rows]
+    for count, seconds in zip(rows, fastest_of_each(works), strict=True):
+        bytes_per_s = weight.nbytes / seconds
+        yield ProductCost(
+            weight_format=weight.format,
+            out_features=weight.out_features,
+            in_features=weight.in_features,
+            rows=count,
+            ms=1e3 * seconds,
+            gb_per_s=bytes_per_s / 1e9,
+            gops=2 * sizes.params * count / seconds / 1e9,
+            percent_of_stream=100 * bytes_per_s / limits.bytes_per_s,
+            limit_ms=1e3 * pass_time_s(machine, sizes, count),
+        )
+
+
+def blank_weight(weight_format: str) -> PackedWeight:
+    """A weight that no cache holds; all zeros, which takes as long as any other.
 
     Raises:
         ConfigError: the native library was not built.
         UnsupportedModelError: there is no kernel for the format.
     """
     shape = weight_format, OUT_FEATURES, IN_FEATURES
-    weight = pack(*shape, np.zeros(source_bytes(*shape), np.uint8))
-    machine = Machine(bytes_per_s=limits.bytes_per_s, flops_per_s=limits.ops_per_s)
-    sizes = Weights(weight_bytes=len(weight.data), params=OUT_FEATURES * IN_FEATURES)
-    for count in rows:
-        x = torch.ones(count, IN_FEATURES)
-        seconds = fastest(partial(weight.linear, x))
-        bytes_per_s = len(weight.data) / seconds
-        yield ProductCost(
-            weight_format=weight_format,
-            rows=count,
-            ms=1e3 * seconds,
-            gb_per_s=bytes_per_s / 1e9,
-            percent_of_stream=100 * bytes_per_s / limits.bytes_per_s,
-            limit_ms=1e3 * pass_time_s(machine, sizes, count),
-        )
+    return pack(*shape, np.zeros(source_bytes(*shape), np.uint8))
+
+
+def largest_of_each_format(weights: Iterable[object]) -> list[PackedWeight]:
+    """Of each format the packed weight with the most bytes, formats by name."""
+    found: dict[str, PackedWeight] = {}
+    for weight in weights:
+        if isinstance(weight, PackedWeight):
+            known = found.get(weight.format)
+            if known is None or weight.nbytes > known.nbytes:
+                found[weight.format] = weight
+    return [found[name] for name in sorted(found)]

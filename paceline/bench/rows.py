@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -10,7 +11,8 @@ from typing import Any
 import torch
 
 from paceline.kernels.batch import Batch, KVTensors, PassOutput, Segment
-from paceline.kernels.probe import Limits, fastest
+from paceline.kernels.ops import Linear, Program
+from paceline.kernels.probe import Limits, fastest_of_each
 from paceline.plan.roofline import Machine, Weights, pass_time_s
 
 Forward = Callable[[Batch, KVTensors], PassOutput]
@@ -48,9 +50,8 @@ def measure_passes(
     forward(chain(0, context, logit_rows=1), kv)
     slot_bytes = 2 * kv.keys[:, 0].numel() * kv.keys.element_size()
     machine = Machine(bytes_per_s=limits.bytes_per_s, flops_per_s=limits.ops_per_s)
-    for count in rows:
-        batch = chain(context, count, logit_rows=count)
-        seconds = fastest(partial(forward, batch, kv))
+    works = [partial(forward, chain(context, count, logit_rows=count), kv) for count in rows]
+    for count, seconds in zip(rows, fastest_of_each(works), strict=True):
         limit_s = pass_time_s(machine, sizes, count, kv_bytes=slot_bytes * (context + count))
         yield PassCost(
             rows=count,
@@ -58,6 +59,15 @@ def measure_passes(
             gb_per_s=sizes.weight_bytes / seconds / 1e9,
             limit_ms=1e3 * limit_s,
         )
+
+
+def weights_read(program: Program) -> Weights:
+    """What a pass reads and multiplies: every product's matrix, not the embedding's other rows."""
+    matrices = [op.weight for op in program.ops if isinstance(op, Linear)]
+    return Weights(
+        weight_bytes=sum(matrix.nbytes for matrix in matrices),
+        params=sum(math.prod(matrix.shape) for matrix in matrices),
+    )
 
 
 def chain(context: int, rows: int, logit_rows: int) -> Batch:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from paceline.cli import defaults, options
+from paceline.cli import bench_kernels, defaults, options
 from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from paceline.engine.options import LLMOptions
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
+bench.command("kernels")(bench_kernels.kernels)
+bench.command("rows")(bench_kernels.rows)
+bench.command("peers")(bench_kernels.peers)
 
 
 @bench.callback()

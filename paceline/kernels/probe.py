@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from paceline.kernels.library import library
@@ -38,10 +39,17 @@ def measure_limits() -> Limits:
 
 def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
     """Seconds of the fastest of some runs, after one to warm up."""
-    work()
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
+    return fastest_of_each([work], repeats)[0]
+
+
+def fastest_of_each(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[float]:
+    """Seconds of each work's fastest run; they take turns, so that a busy spell slows all alike."""
+    found = [math.inf] * len(works)
+    for work in works:
         work()
-        found.append(time.perf_counter() - start)
-    return min(found)
+    for _ in range(repeats):
+        for index, work in enumerate(works):
+            start = time.perf_counter()
+            work()
+            found[index] = min(found[index], time.perf_counter() - start)
+    return found

@@ -1,13 +1,22 @@
 """The machine's limits and the tables beside them: sums that must hold, not speeds."""
 
+import numpy as np
 import pytest
+import torch
 
-from paceline.bench.kernels import IN_FEATURES, OUT_FEATURES, measure_products
-from paceline.bench.rows import measure_passes
+from paceline.bench.kernels import (
+    IN_FEATURES,
+    OUT_FEATURES,
+    blank_weight,
+    largest_of_each_format,
+    measure_products,
+)
+from paceline.bench.rows import measure_passes, weights_read
 from paceline.kernels.library import library
 from paceline.kernels.native import NativeProgram
-from paceline.kernels.packed import packed_bytes
-from paceline.kernels.probe import Limits, measure_limits
+from paceline.kernels.ops import Linear
+from paceline.kernels.packed import pack, source_bytes
+from paceline.kernels.probe import Limits, fastest_of_each, measure_limits
 from paceline.plan.roofline import Weights
 from tests.tiny_models import SPECS, Bench
 
@@ -22,13 +31,37 @@ def test_limits_count_what_was_read_and_multiplied():
 
 
 def test_a_product_stands_beside_the_longer_of_its_two_limits():
-    size_bytes = packed_bytes("Q4_K", OUT_FEATURES, IN_FEATURES)
-    one, many = measure_products("Q4_K", (1, 32), LIMITS)
-    assert one.limit_ms == pytest.approx(1e3 * size_bytes / 10e9)
-    assert many.limit_ms == pytest.approx(1e3 * 2 * 32 * OUT_FEATURES * IN_FEATURES / 100e9)
+    weight = blank_weight("Q4_K")
+    one, many = measure_products(weight, (1, 32), LIMITS)
+    params = OUT_FEATURES * IN_FEATURES
+    assert one.limit_ms == pytest.approx(1e3 * weight.nbytes / 10e9)
+    assert many.limit_ms == pytest.approx(1e3 * 2 * 32 * params / 100e9)
     for cost in (one, many):
-        assert cost.gb_per_s * cost.ms == pytest.approx(size_bytes / 1e6)
+        assert cost.gb_per_s * cost.ms == pytest.approx(weight.nbytes / 1e6)
+        assert cost.gops * cost.ms == pytest.approx(2 * cost.rows * params / 1e6)
         assert cost.percent_of_stream == pytest.approx(10 * cost.gb_per_s)
+
+
+def test_of_each_format_the_largest_packed_weight_is_measured():
+    small, large, other = (
+        pack(name, outputs, 256, np.zeros(source_bytes(name, outputs, 256), np.uint8))
+        for name, outputs in (("Q8_0", 16), ("Q8_0", 32), ("Q4_K", 16))
+    )
+    assert largest_of_each_format([small, torch.zeros(3), large, other]) == [other, large]
+
+
+def test_a_pass_reads_the_matrices_it_multiplies_with_and_no_other_row_of_the_embedding():
+    program = Bench(SPECS["grouped heads, tied"], num_slots=1).program
+    params = sum(op.weight.numel() for op in program.ops if isinstance(op, Linear))
+    assert weights_read(program) == Weights(weight_bytes=4 * params, params=params)
+
+
+def test_works_take_turns():
+    order = []
+    found = fastest_of_each([lambda: order.append("a"), lambda: order.append("b")], repeats=2)
+    assert order == ["a", "b"] * 3
+    assert len(found) == 2
+    assert min(found) >= 0
 
 
 def test_a_pass_reads_its_context_too():

@@ -1,0 +1,201 @@
+"""`paceline bench kernels | rows | peers`: passes and products beside the machine's limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paceline.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paceline.bench.rows import PassCost
+    from paceline.kernels.probe import Limits
+    from paceline.models import LoadedModel
+
+Rows = Annotated[str, typer.Option("--rows", help="Numbers of rows of a pass.", metavar="N[,N...]")]
+Context = Annotated[int, typer.Option("--context", min=0, help="Tokens before the pass.")]
+
+ROWS = "1,5,8,16"
+CONTEXT = 256
+
+
+def kernels(
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", "-m", help="Measure the largest weight of each format in this model."
+        ),
+    ] = None,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option("--format", help="Measure a weight of this format; repeatable."),
+    ] = None,
+    rows: Rows = "1,2,4,5,8,16,32",
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> None:
+    """Time the native products by format and rows, beside bandwidth and arithmetic's peak."""
+    from paceline.bench import kernels as products
+    from paceline.kernels.probe import measure_limits
+
+    counts = parse_rows(rows)
+    use_cores(threads)
+    limits = measure_limits()
+    if model is None:
+        weights = [products.blank_weight(name) for name in formats or ("Q4_K", "Q6_K", "Q8_0")]
+    else:
+        found = products.largest_of_each_format(load_native(model).weights.values())
+        weights = [weight for weight in found if not formats or weight.format in formats]
+    costs = [c for weight in weights for c in products.measure_products(weight, counts, limits)]
+    if as_json:
+        print(json.dumps({"products": [c.as_record() for c in costs]}))
+        return
+    print_limits(limits)
+    ones = {cost.weight_format: cost.ms for cost in reversed(costs)}
+    print_table(
+        ("weight", "rows", "ms", "× first", "GB/s", "% of stream", "GOPS", "limit, ms"),
+        [
+            (
+                f"{c.weight_format} {c.out_features} × {c.in_features}",
+                str(c.rows),
+                *(f"{c.ms:.3f}", f"{c.ms / ones[c.weight_format]:.2f}", f"{c.gb_per_s:.1f}"),
+                *(f"{c.percent_of_stream:.0f}", f"{c.gops:.0f}", f"{c.limit_ms:.3f}"),
+            )
+            for c in costs
+        ],
+    )
+
+
+def rows(
+    model: options.Model,
+    counts: Rows = ROWS,
+    context: Context = CONTEXT,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> None:
+    """Time a model's whole pass by its rows, all with logits, beside the physical limit."""
+    from paceline.kernels.probe import measure_limits
+
+    wanted = parse_rows(counts)
+    use_cores(threads)
+    limits = measure_limits()
+    costs = measure(load_native(model), wanted, context, limits)()
+    if as_json:
+        print(json.dumps({"rows": [cost.as_record() for cost in costs]}))
+        return
+    print_limits(limits)
+    print_table(
+        ("rows", "ms", "× first", "GB/s", "% of stream", "limit, ms", "× limit"),
+        [
+            (
+                str(cost.rows),
+                *(f"{cost.ms:.2f}", f"{cost.ms / costs[0].ms:.2f}", f"{cost.gb_per_s:.1f}"),
+                f"{100e9 * cost.gb_per_s / limits.bytes_per_s:.0f}",
+                *(f"{cost.limit_ms:.2f}", f"{cost.ms / cost.limit_ms:.2f}"),
+            )
+            for cost in costs
+        ],
+    )
+
+
+def peers(
+    model: options.Model,
+    engine: Annotated[str, typer.Option("--engine", help="llama.cpp.")] = "llama.cpp",
+    binary: Annotated[
+        str | None, typer.Option("--bin", help="A llama-bench; the one on PATH by default.")
+    ] = None,
+    counts: Rows = ROWS,
+    context: Context = CONTEXT,
+    threads: options.Threads = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Turns of each engine.")] = 3,
+    as_json: options.Json = False,
+) -> None:
+    """Time passes over a GGUF file by turns with another engine's."""
+    from paceline.bench.peers import Workload, compare, find_llama_cpp
+    from paceline.errors import ConfigError, UnknownNameError
+    from paceline.kernels.probe import measure_limits
+
+    if engine != "llama.cpp":
+        raise UnknownNameError("engine", engine, ("llama.cpp",))
+    wanted = parse_rows(counts)
+    used = use_cores(threads)
+    loaded = load_native(model)
+    if loaded.path.is_dir():
+        raise ConfigError(f"llama.cpp reads GGUF files, and {loaded.path} is a folder.")
+    workload = Workload(model=loaded.path, rows=wanted, context=context, threads=used)
+    peer = find_llama_cpp(workload, binary)
+    passes = measure(loaded, wanted, context, measure_limits())
+    found = compare(lambda: [cost.ms for cost in passes()], peer, wanted, rounds)
+    if as_json:
+        print(json.dumps({"engine": engine, "rows": [each.as_record() for each in found]}))
+        return
+    print_table(
+        ("rows", "paceline, ms", f"{engine}, ms", "ratio"),
+        [
+            (str(each.rows), f"{each.ms:.2f}", f"{each.peer_ms:.2f}", f"{each.ratio:.2f}")
+            for each in found
+        ],
+    )
+
+
+def parse_rows(text: str) -> tuple[int, ...]:
+    """`1,5,8` -> (1, 5, 8); raises ConfigError where one is no number of rows."""
+    from paceline.errors import ConfigError
+
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and 1 <= int(part) <= 512 for part in parts):
+        raise ConfigError(f"--rows takes numbers in 1 .. 512 with commas, not '{text:.80}'.")
+    return tuple(map(int, parts))
+
+
+def use_cores(threads: int | None) -> int:
+    """Compute with so many threads, by default one a core; raises ConfigError."""
+    from paceline.cli.doctor import cores
+    from paceline.kernels.library import use_threads
+
+    use_threads(threads or cores())
+    return threads or cores()
+
+
+def load_native(model: str) -> LoadedModel:
+    """Load with native kernels; raises PacelineError."""
+    from paceline.cli.progress import byte_bar
+    from paceline.models.load import load_model
+
+    with byte_bar() as report:
+        return load_model(model, kernels="native", progress=report)
+
+
+def measure(
+    model: LoadedModel, counts: Sequence[int], context: int, limits: Limits
+) -> Callable[[], list[PassCost]]:
+    """Times the model's passes when called."""
+    from paceline.bench.rows import measure_passes, weights_read
+
+    kv, sizes = model.allocate_kv(context + max(counts)), weights_read(model.program)
+    return lambda: list(measure_passes(model.forward, kv, sizes, counts, limits))
+
+
+def print_limits(limits: Limits) -> None:
+    """One line."""
+    memory, peak = limits.bytes_per_s / 1e9, limits.ops_per_s / 1e9
+    print(f"memory {memory:.1f} GB/s, int8 {peak:.0f} GOPS")
+
+
+def print_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Numbers to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for column in columns:
+        left = column == "weight"
+        table.add_column(column, justify="left" if left else "right", no_wrap=left)
+    for line in lines:
+        table.add_row(*line)
+    Console().print(table)
