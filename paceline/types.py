@@ -74,6 +74,8 @@ class Request:
     speculation: Speculation = field(default_factory=Speculation)
     choice: int = 0
     """The index among several samples of one prompt; part of every key."""
+    owner: str = ""
+    """Whose request it is: what a drafter remembers of it serves the same owner's alone."""
 
 
 class FinishReason(StrEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -101,15 +102,15 @@ class Bench:
         """One pass with logits for every row."""
         segments, start = [], 0
         for rows in work:
-            segments.append(Segment(start, rows.slots[: rows.start], rows.parents))
+            segments.append(Segment(start, rows.slots[: rows.start].numpy(), rows.parents))
             start += len(rows.tokens)
         own = [rows.slots[rows.start : rows.start + len(rows.tokens)] for rows in work]
         batch = Batch(
-            ids=torch.tensor([token for rows in work for token in rows.tokens]),
-            positions=torch.tensor([p for rows in work for p in rows.positions]),
-            slots=torch.cat(own),
+            ids=np.array([token for rows in work for token in rows.tokens]),
+            positions=np.array([p for rows in work for p in rows.positions]),
+            slots=torch.cat(own).numpy(),
             segments=tuple(segments),
-            logit_rows=torch.arange(start),
+            logit_rows=np.arange(start),
             hidden_layers=hidden_layers,
         )
         return self.compute(batch, self.kv)

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paceline.chooser import Chooser, Draw, Purpose
 from paceline.chooser.bits import hash_key
 from paceline.tree import Draft, DraftBuilder
 from paceline.verify import Rule
+from paceline.verify.laws import Weights
 
 Tokens = tuple[int, ...]
-Weights = NDArray[Any]
 Model = Callable[[Tokens], Weights]
 """The law[V] after a prefix, an array of fractions."""
 

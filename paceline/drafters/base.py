@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from paceline.cache import BlockTable
-from paceline.chooser import Draw, Keyed, Purpose
+from paceline.chooser import Draw, Keyed, Law, Purpose
 from paceline.registry import Registry
 from paceline.sampling import to_probs
 from paceline.tree import Draft, DraftBuilder
 from paceline.types import SamplingParams
 from paceline.verify import Rule
+from paceline.verify.laws import as_law
 
 if TYPE_CHECKING:
     from paceline.drafters.host import Host
@@ -35,6 +37,8 @@ class DraftContext:
     """One request as its drafter sees it in one pass. Read only; valid during the call."""
 
     request_id: str
+    owner: str
+    """Whose request it is; nothing learnt from it may show in another owner's drafts."""
     tokens: Sequence[int]
     """Prompt and output so far; only ever appended to, so an index may be kept between calls."""
     prompt_tokens: int
@@ -50,7 +54,7 @@ class DraftContext:
         """The drafter's law[V] under the request's own sampling settings, from logits[V]."""
         return to_probs(logits[None], [self.params])[0]
 
-    def draw(self, builder: DraftBuilder, parent: int, depth: int, law: Tensor) -> int:
+    def draw(self, builder: DraftBuilder, parent: int, depth: int, law: Law | Tensor) -> int:
         """Draw one child of the row `parent` (at `depth`) from law[V]; return its row.
 
         The rule says how: a categorical draw, the argmax, or the race the target will run too.
@@ -58,9 +62,9 @@ class DraftContext:
         address = Draw(
             self.chooser.base + depth, parent, builder.trial_count(parent), Purpose.DRAFT
         )
-        token = self.rule.draw(self.chooser, law.numpy(force=True), address)
+        token = self.rule.draw(self.chooser, as_law(law), address)
         if self.rule.sampled:
-            return builder.sampled(parent, token, law)
+            return builder.sampled(parent, token, torch.as_tensor(law))
         return builder.point(parent, token)
 
 

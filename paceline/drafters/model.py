@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from paceline.cache import BlockPool, Slots
+from paceline.chooser import Law
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
 from paceline.drafters.host import Host
 from paceline.kernels.batch import Batch
@@ -150,15 +151,16 @@ class LiveDraftModel:
             later.append((active, pack_next([chain.slots(depth) for chain in active])))
         self._fill(chains)
         self._extend(chains, pack([chain.feed(chain.missing) for chain in chains]))
-        for active, rows in later:
-            rows.tokens[:] = [chain.token for chain in active]
-            self._extend(active, rows.batch)
+        for active, batch in later:
+            batch.ids[:] = [chain.token for chain in active]
+            self._extend(active, batch)
 
     def _extend(self, chains: Sequence[Chain], batch: Batch) -> None:
         """Run a pass whose logits are the chains', and draw the next token of each."""
         logits = self._runner.forward(batch).logits
         laws = to_probs(self._fit(logits), [chain.ctx.params for chain in chains])
-        for chain, law in zip(chains, laws, strict=True):
+        rows = laws.numpy(force=True)
+        for chain, law in zip(chains, rows, strict=True):
             chain.extend(law)
 
     def _fill(self, chains: Sequence[Chain]) -> None:
@@ -210,7 +212,7 @@ class Chain:
         """The slots of the committed tokens and of so many drafted ones."""
         return self.ctx.table.slots(0, len(self.ctx.tokens) + drafted)
 
-    def extend(self, law: torch.Tensor) -> None:
+    def extend(self, law: Law) -> None:
         """Draw the next token from law[V]."""
         depth = len(self.builder)
         row = self.ctx.draw(self.builder, depth, depth, law)

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -30,13 +31,13 @@ BLOCKS = replace(
 def logits(model: LoadedModel, tokens: list[int]) -> Tensor:
     """logits[T, V] of a text in one pass."""
     count = len(tokens)
-    nothing = torch.empty(0, dtype=torch.int64)
+    nothing = np.empty(0, dtype=np.int64)
     batch = Batch(
-        ids=torch.tensor(tokens),
-        positions=torch.arange(count),
-        slots=torch.arange(count),
+        ids=np.array(tokens),
+        positions=np.arange(count),
+        slots=np.arange(count),
         segments=(Segment(0, nothing, tuple(range(-1, count - 1))),),
-        logit_rows=torch.arange(count),
+        logit_rows=np.arange(count),
     )
     return model.forward(batch, model.allocate_kv(count)).logits
 

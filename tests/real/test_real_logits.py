@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -24,9 +25,9 @@ def logits(model: LoadedModel, tokens: list[int]) -> Tensor:
     kv, found = model.allocate_kv(len(tokens)), []
     for start in range(0, len(tokens), CHUNK):
         ids = tokens[start : start + CHUNK]
-        rows = torch.arange(start, start + len(ids))
-        segment = Segment(0, torch.arange(start), tuple(range(-1, len(ids) - 1)))
-        batch = Batch(torch.tensor(ids), rows, rows, (segment,), torch.arange(len(ids)))
+        rows = np.arange(start, start + len(ids))
+        segment = Segment(0, np.arange(start), tuple(range(-1, len(ids) - 1)))
+        batch = Batch(np.array(ids), rows, rows, (segment,), np.arange(len(ids)))
         found.append(model.forward(batch, kv).logits)
     return torch.cat(found)
 

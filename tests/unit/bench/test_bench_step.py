@@ -60,6 +60,6 @@ def test_models_and_laws_are_left_out(monkeypatch):
 
 def test_too_few_steps_are_refused():
     llm = LLM("mini", draft="model:mini", k=2, max_num_requests=1)
-    with pytest.raises(ConfigError, match="Only 0 steps of .* drafted 2 tokens; ask for more"):
+    with pytest.raises(ConfigError, match=r"Only 0 steps of .* drafted 2 tokens; ask for more"):
         measure_step(llm, PROMPT, params(6), "model:mini", 2)
     assert llm.engine.listeners == []
