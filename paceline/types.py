@@ -36,7 +36,7 @@ class SamplingParams:
         object.__setattr__(self, "stop", stop)
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
         checks = (
-            (math.isfinite(self.temperature) and self.temperature >= 0, "temperature", ">= 0"),
+            (math.isfinite(self.temperature) and self.temperature >= 0, "temperature", "finite and >= 0"),
             (self.top_k >= -1, "top_k", ">= -1"),
             (0 < self.top_p <= 1, "top_p", "in (0, 1]"),
             (0 <= self.min_p <= 1, "min_p", "in [0, 1]"),
