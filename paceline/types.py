@@ -23,7 +23,7 @@ def _none_or(holds: Callable[[int], bool]) -> Callable[[int | None], bool]:
 
 RANGES: Mapping[str, tuple[Callable[[Any], bool], str]] = MappingProxyType(
     {
-        "temperature": (lambda t: math.isfinite(t) and t >= 0, ">= 0"),
+        "temperature": (lambda t: math.isfinite(t) and t >= 0, "finite and >= 0"),
         "top_k": (lambda k: k >= -1, ">= -1"),
         "top_p": (lambda p: 0 < p <= 1, "in (0, 1]"),
         "min_p": (_between(0, 1), "in [0, 1]"),
@@ -163,6 +163,8 @@ class Request:
     speculation: Speculation = field(default_factory=Speculation)
     choice: int = 0
     """The index among several samples of one prompt; part of every key."""
+    owner: str = ""
+    """Whose request it is: what a drafter remembers of it serves the same owner's alone."""
 
 
 class FinishReason(StrEnum):

@@ -72,13 +72,13 @@ class Oracle:
         assert int(batch.ids.max()) < self.vocab_size, "an id has no row in the embedding"
         assert int(batch.positions.max()) < self.max_model_len, "a position is out of the context"
         self.passes.append(len(batch.ids))
-        kv.keys[0, batch.slots, 0, 0] = batch.ids.float()
-        kv.keys[0, batch.slots, 0, 1] = batch.positions.float()
+        kv.keys[0, batch.slots, 0, 0] = torch.from_numpy(batch.ids).float()
+        kv.keys[0, batch.slots, 0, 1] = torch.from_numpy(batch.positions).float()
         wanted = set(batch.logit_rows.tolist())
         logits, hidden = [], []
         for segment in batch.segments:
             for row, path in enumerate(self.paths(segment.parents)):
-                at = torch.cat(
+                at = np.concatenate(
                     [segment.context_slots, batch.slots[[segment.start + r for r in path]]]
                 )
                 tokens, positions = kv.keys[0, at, 0].T.tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -126,15 +127,15 @@ class Bench:
         """One pass with logits for every row."""
         segments, start = [], 0
         for rows in work:
-            segments.append(Segment(start, rows.slots[: rows.start], rows.parents))
+            segments.append(Segment(start, rows.slots[: rows.start].numpy(), rows.parents))
             start += len(rows.tokens)
         own = [rows.slots[rows.start : rows.start + len(rows.tokens)] for rows in work]
         batch = Batch(
-            ids=torch.tensor([token for rows in work for token in rows.tokens]),
-            positions=torch.tensor([p for rows in work for p in rows.positions]),
-            slots=torch.cat(own),
+            ids=np.array([token for rows in work for token in rows.tokens]),
+            positions=np.array([p for rows in work for p in rows.positions]),
+            slots=torch.cat(own).numpy(),
             segments=tuple(segments),
-            logit_rows=torch.arange(start),
+            logit_rows=np.arange(start),
             hidden_layers=hidden_layers,
         )
         return self.compute(batch, self.kv)
@@ -156,6 +157,6 @@ def random_tokens(spec: ModelSpec, count: int, seed: int = 0) -> list[int]:
 
 def one_text(tokens: Sequence[int]) -> Batch:
     """A text in one pass, with the logits of each of its rows; slots are its positions."""
-    rows, nothing = torch.arange(len(tokens)), torch.empty(0, dtype=torch.int64)
+    rows, nothing = np.arange(len(tokens)), np.empty(0, dtype=np.int64)
     segment = Segment(0, nothing, tuple(range(-1, len(tokens) - 1)))
-    return Batch(torch.tensor(tokens), rows, rows, (segment,), rows)
+    return Batch(np.array(tokens), rows, rows, (segment,), rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,7 +50,7 @@ class DraftOracle(Oracle):
         for segment in batch.segments:
             before, rows = len(segment.context_slots), range(segment.rows)
             own = batch.slots[segment.start : segment.start + segment.rows]
-            slots = torch.cat([segment.context_slots, own]).tolist()
+            slots = np.concatenate([segment.context_slots, own]).tolist()
             tokens = kv.keys[0, slots, 0, 0].int().tolist()
             for row, end in zip(rows, range(before + 1, before + 1 + len(rows)), strict=True):
                 if segment.start + row in wanted:

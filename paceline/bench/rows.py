@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-import torch
+import numpy as np
 
 from paceline.kernels.batch import Batch, KVTensors, PassOutput, Segment
 from paceline.kernels.ops import Linear, Program
@@ -73,9 +73,9 @@ def weights_read(program: Program) -> Weights:
 def chain(context: int, rows: int, logit_rows: int) -> Batch:
     """Rows that follow one another after a context, all of token 0; logits for the last ones."""
     return Batch(
-        ids=torch.zeros(rows, dtype=torch.int64),
-        positions=torch.arange(context, context + rows),
-        slots=torch.arange(context, context + rows),
-        segments=(Segment(0, torch.arange(context), tuple(range(-1, rows - 1))),),
-        logit_rows=torch.arange(rows - logit_rows, rows),
+        ids=np.zeros(rows, dtype=np.int64),
+        positions=np.arange(context, context + rows),
+        slots=np.arange(context, context + rows),
+        segments=(Segment(0, np.arange(context), tuple(range(-1, rows - 1))),),
+        logit_rows=np.arange(rows - logit_rows, rows),
     )

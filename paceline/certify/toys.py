@@ -7,24 +7,22 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paceline.chooser import Chooser, Draw, Purpose
 from paceline.chooser.bits import hash_key
 from paceline.tree import Draft, DraftBuilder
 from paceline.verify import Rule
+from paceline.verify.laws import Dense
 
 Tokens = tuple[int, ...]
-Weights = NDArray[Any]
-Model = Callable[[Tokens], Weights]
+Model = Callable[[Tokens], Dense]
 """The law[V] after a prefix, an array of fractions."""
 
 
 @cache
-def fractions(*weights: int) -> Weights:
+def fractions(*weights: int) -> Dense:
     """The law proportional to integer weights."""
     law = np.array([Fraction(weight, sum(weights)) for weight in weights], dtype=object)
     law.setflags(write=False)
@@ -35,7 +33,7 @@ def toy(seed: int, V: int) -> Model:
     """A model whose law depends on the whole prefix: dense, with zeros, with ties, or one-hot."""
 
     @cache
-    def law(prefix: Tokens) -> Weights:
+    def law(prefix: Tokens) -> Dense:
         kind, lead, *digits = (hash_key(seed, i, *prefix) for i in range(V + 2))
         lead %= V
         if kind % 8 == 0:
@@ -57,7 +55,7 @@ def cold(model: Model) -> Model:
     """The model at temperature 0: one-hot at its most likely id, the lowest among equals."""
 
     @cache
-    def law(prefix: Tokens) -> Weights:
+    def law(prefix: Tokens) -> Dense:
         probs = model(prefix)
         return fractions(*(int(i == probs.argmax()) for i in range(len(probs))))
 
@@ -128,7 +126,7 @@ class ToyDrafter:
         parent: int,
         position: int,
         kind: Kind,
-        law: Weights,
+        law: Dense,
         by: tuple[Rule, Chooser],
     ) -> int:
         """Make one trial; return the row of its node."""
@@ -144,7 +142,7 @@ class ToyDrafter:
         return builder.sampled(parent, token, law)
 
 
-def without(law: Weights, tokens: list[int]) -> Weights:
+def without(law: Dense, tokens: list[int]) -> Dense:
     """norm(law with law(token) = 0); all zero where nothing is left."""
     rest = law.copy()
     rest[tokens] = Fraction(0)

@@ -61,8 +61,7 @@ def certify(
     llm = load(model, draft, batch, **settings)
     from paceline.certify.parity import check_parity
 
-    texts = first_turns(llm, given, raw, "to certify")
-    ids = [llm.encode(text) for text in texts]
+    ids = first_turns(llm, given, raw, "to certify")
     with count_bar(len(ids), "prompts") as report:
         found = check_parity(llm, ids, params, batch=batch, progress=report)
     print(json.dumps(asdict(found)) if as_json else describe(found))

@@ -69,7 +69,8 @@ def converse(llm: LLM, model: str, params: SamplingParams, *, color: bool, stats
             continue
         history.append(user(line))
         try:
-            output = print_stream(llm, llm.render(history), params, color)
+            ids = llm.encode(llm.render(history), rendered=True)
+            output = print_stream(llm, ids, params, color)
         except KeyboardInterrupt:
             history.pop()
             continue

@@ -10,7 +10,7 @@ import typer
 from paceline.cli import defaults, options
 from paceline.cli.prompts import compose, read_prompts
 from paceline.cli.report import json_line, print_stats
-from paceline.cli.session import answer, load, written
+from paceline.cli.session import answer, load, prompt_ids
 from paceline.cli.stream import show
 from paceline.errors import ConfigError
 from paceline.types import Output, SamplingParams
@@ -75,7 +75,7 @@ def generate(
     if prompts or as_json:
         output = print_json(llm, answer(llm, given, params, raw, batch))
     else:
-        output = print_stream(llm, written(llm, given[0], raw), params, color)
+        output = print_stream(llm, prompt_ids(llm, given[0], raw), params, color)
     if stats:
         print_stats(model, output, llm.load_seconds)
 
@@ -87,9 +87,9 @@ def refuse(complaints: Mapping[str, object]) -> None:
             raise ConfigError(complaint)
 
 
-def print_stream(llm: LLM, text: str, params: SamplingParams, color: bool) -> Output:
+def print_stream(llm: LLM, ids: list[int], params: SamplingParams, color: bool) -> Output:
     """Write the text as it is committed."""
-    with llm.stream(text, params) as stream:
+    with llm.stream(ids, params) as stream:
         show((span for delta in stream for span in delta.spans), color)
     assert stream.output is not None
     return stream.output

@@ -28,27 +28,27 @@ def load(model: str, draft: list[str] | None, batch: int, **settings: Unpack[LLM
         return LLM(model, draft=drafts, progress=report, **settings)
 
 
-def written(llm: LLM, prompt: Prompt, raw: bool) -> str:
+def prompt_ids(llm: LLM, prompt: Prompt, raw: bool) -> list[int]:
     """The first turn as the model reads it; raises RequestError where it needs a template."""
     if raw or not llm.has_chat_template:
-        return prompt.text
-    return llm.render(prompt.turns[0])
+        return llm.encode(prompt.text)
+    return llm.encode(llm.render(prompt.turns[0]), rendered=True)
 
 
-def first_turns(llm: LLM, prompts: Sequence[Prompt], raw: bool, why: str) -> list[str]:
+def first_turns(llm: LLM, prompts: Sequence[Prompt], raw: bool, why: str) -> list[list[int]]:
     """The first turns as the model reads them; where there are later ones, stderr says `why` not.
 
     Raises:
-        RequestError: as `written` does.
+        RequestError: as `prompt_ids` does.
     """
-    texts = [written(llm, prompt, raw) for prompt in prompts]
+    ids = [prompt_ids(llm, prompt, raw) for prompt in prompts]
     if longer := sum(len(prompt.turns) > 1 for prompt in prompts):
         print(
             f"paceline: {why}, only the first turn is run: {longer} of {len(prompts)} prompts have"
             " more.",
             file=sys.stderr,
         )
-    return texts
+    return ids
 
 
 def answer(
@@ -65,8 +65,8 @@ def answer(
         return
     with ExitStack() as stack:
         # The engine runs `batch` of them at once and takes in the next as one ends.
-        texts = first_turns(llm, prompts, raw, "without a chat template")
-        streams = [stack.enter_context(llm.stream(text, params)) for text in texts]
+        first = first_turns(llm, prompts, raw, "without a chat template")
+        streams = [stack.enter_context(llm.stream(ids, params)) for ids in first]
         for stream in streams:
             yield [stream.finish()]
 
@@ -79,7 +79,7 @@ def converse(llm: LLM, prompts: Sequence[Prompt], params: SamplingParams) -> lis
         active = [i for i, prompt in enumerate(prompts) if turn < len(prompt.turns)]
         for i in active:
             histories[i] += prompts[i].turns[turn]
-        replies = llm.generate([llm.render(histories[i]) for i in active], params)
+        replies = llm.chat([histories[i] for i in active], params)
         for i, output in zip(active, replies, strict=True):
             outputs[i].append(output)
             histories[i].append({"role": "assistant", "content": output.text})

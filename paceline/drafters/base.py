@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from paceline.cache import BlockTable
@@ -36,6 +37,8 @@ class DraftContext:
     """One request as its drafter sees it in one pass. Read only; valid during the call."""
 
     request_id: str
+    owner: str
+    """Whose request it is; nothing learnt from it may show in another owner's drafts."""
     tokens: Sequence[int]
     """Prompt and output so far; only ever appended to, so an index may be kept between calls."""
     prompt_tokens: int
@@ -72,7 +75,7 @@ class DraftContext:
         )
         token = self.rule.draw(self.chooser, as_law(law), address)
         if self.rule.sampled:
-            return builder.sampled(parent, token, law)
+            return builder.sampled(parent, token, torch.as_tensor(law))
         return builder.point(parent, token)
 
 

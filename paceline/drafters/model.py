@@ -165,9 +165,9 @@ class LiveDraftModel:
             later.append((active, pack_next([chain.slots(depth) for chain in active])))
         self._fill(chains)
         self._extend(chains, pack([chain.feed(chain.missing) for chain in chains]))
-        for active, rows in later:
-            rows.tokens[:] = [chain.token for chain in active]
-            self._extend(active, rows.batch)
+        for active, batch in later:
+            batch.ids[:] = [chain.token for chain in active]
+            self._extend(active, batch)
 
     def _extend(self, chains: Sequence[Chain], batch: Batch) -> None:
         """Run a pass whose logits are the chains', and draw the next token of each."""

@@ -36,7 +36,7 @@ class Suffix:
     min_prob: float = 0.1
     """Least estimated probability of a node's whole path."""
     history_tokens: int = 65536
-    """Output tokens of past requests that are remembered; about 500 bytes each."""
+    """Output tokens of an owner's past requests that are remembered; about 500 bytes each."""
     tree: bool = True
     """Propose trees; else chains."""
 
@@ -65,12 +65,13 @@ class Suffix:
 
 
 class LiveSuffix:
-    """One automaton a request for its prompt and output, and the history of past outputs."""
+    """One automaton a request for its text, and one history an owner for past outputs."""
 
     def __init__(self, options: Suffix) -> None:
         self._options = options
         self._texts: dict[str, SuffixAutomaton] = {}
-        self._history = History(options.depth, options.history_tokens)
+        self._histories: dict[str, History] = {}
+        """By owner: another's text must not show, not even in what is accepted."""
 
     def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
         """Trees (or chains) of at most the budget; none where nothing likely enough is known."""
@@ -80,11 +81,17 @@ class LiveSuffix:
         """Remember the outputs of requests that finished."""
         for seen in observations:
             if seen.finished:
-                self._history.add(seen.context.tokens[seen.context.prompt_tokens :])
+                output = seen.context.tokens[seen.context.prompt_tokens :]
+                self._history(seen.context.owner).add(output)
 
     def release(self, request_id: str) -> None:
         """Drop the request's automaton."""
         self._texts.pop(request_id, None)
+
+    def _history(self, owner: str) -> History:
+        if owner not in self._histories:
+            self._histories[owner] = History(self._options.depth, self._options.history_tokens)
+        return self._histories[owner]
 
     def _draft(self, ctx: DraftContext, budget: int) -> Draft:
         text = self._texts.setdefault(ctx.request_id, SuffixAutomaton(self._options.depth))
@@ -93,7 +100,7 @@ class LiveSuffix:
         longest = self._options.depth - 1
         recent = ctx.tokens[-longest:]
         places = [(text, *text.repeated(longest))]
-        places += [(past, *past.match(recent)) for past in self._history.texts]
+        places += [(past, *past.match(recent)) for past in self._history(ctx.owner).texts]
         width = WIDTH if self._options.tree else 1
         growths = [grow(*place, budget, self._options.min_prob, width) for place in places]
         best = max(growths, key=lambda growth: growth.expected)

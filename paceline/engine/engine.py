@@ -199,6 +199,6 @@ def build_pool(config: EngineConfig, model: LoadedModel, max_model_len: int) -> 
     if num_blocks < context_blocks:
         raise ConfigError(
             f"The cache holds {num_blocks * cache.block_tokens} tokens, fewer than one context of"
-            f" {max_model_len}; lower max_model_len or raise the cache's size."
+            f" {max_model_len}; lower --max-model-len or raise the cache's size."
         )
     return BlockPool(num_blocks, cache.block_tokens, cache.prefix_caching)

@@ -80,9 +80,12 @@ class LLM:
         """
         return render_chat(self.tokenizer, messages)
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a prompt; special tokens written out in it are meant, as templates do."""
-        return self.tokenizer.encode(text, add_special=True, parse_special=True)
+    def encode(self, text: str, *, rendered: bool = False) -> list[int]:
+        """The ids of a prompt; special tokens written out in it are meant.
+
+        What a chat template `rendered` has all of them; other text gets those it begins with.
+        """
+        return self.tokenizer.encode(text, add_special=not rendered, parse_special=True)
 
     def generate(
         self,
@@ -118,7 +121,8 @@ class LLM:
         speculation: Speculation | None = None,
     ) -> list[Output]:
         """Answer a conversation, or each of several."""
-        prompts = [self.render(conversation) for conversation in as_conversations(messages)]
+        rendered = [self.render(conversation) for conversation in as_conversations(messages)]
+        prompts = [self.encode(text, rendered=True) for text in rendered]
         return self.generate(prompts, params, speculation=speculation)
 
     def stream(

@@ -134,6 +134,7 @@ class Sequence:
         """What a drafter may see."""
         return DraftContext(
             request_id=self.request.id,
+            owner=self.request.owner,
             tokens=self.tokens,
             prompt_tokens=self.prompt_tokens,
             params=self.params,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
+
+Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +21,8 @@ class Segment:
     """
 
     start: int
-    context_slots: Tensor
-    """[context] int64: slots of the tokens already in the cache, in logical order."""
+    context_slots: Numbers
+    """[context]: slots of the tokens already in the cache, in logical order."""
     parents: tuple[int, ...]
     """For each row of the segment the index of its parent row in it; -1 for none."""
 
@@ -35,30 +39,19 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What one forward pass computes. T rows, N of them with logits."""
+    """What one forward pass computes, in main memory. T rows, N of them with logits."""
 
-    ids: Tensor
+    ids: Numbers
     """ids[T] int64."""
-    positions: Tensor
-    """positions[T] int64: logical position of the row's token (tree siblings share one)."""
-    slots: Tensor
-    """slots[T] int64: where the row's key and value are written."""
+    positions: Numbers
+    """positions[T]: logical position of the row's token (tree siblings share one)."""
+    slots: Numbers
+    """slots[T]: where the row's key and value are written."""
     segments: tuple[Segment, ...]
-    logit_rows: Tensor
-    """logit_rows[N] int64: rows whose logits are wanted."""
+    logit_rows: Numbers
+    """logit_rows[N]: rows whose logits are wanted."""
     hidden_layers: tuple[int, ...] = ()
     """Layers whose output hidden states are wanted."""
-
-    def to(self, device: str) -> Batch:
-        """The batch on a device."""
-        return Batch(
-            self.ids.to(device),
-            self.positions.to(device),
-            self.slots.to(device),
-            tuple(replace(s, context_slots=s.context_slots.to(device)) for s in self.segments),
-            self.logit_rows.to(device),
-            self.hidden_layers,
-        )
 
 
 @dataclass(frozen=True, eq=False)

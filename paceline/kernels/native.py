@@ -11,12 +11,13 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from paceline.errors import ConfigError, UnsupportedModelError
 from paceline.kernels import ops
-from paceline.kernels.batch import Batch, KVTensors, PassOutput, Segment
+from paceline.kernels.batch import Batch, KVTensors, Numbers, PassOutput, Segment
 from paceline.kernels.library import OpStruct, PassStruct, RegisterStruct, SegmentStruct, library
 from paceline.kernels.packed import FORMATS, PackedWeight, buffer, pack
 
@@ -181,7 +182,7 @@ class NativeProgram:
                 SegmentStruct(
                     segment.start,
                     segment.rows,
-                    segment.context_slots.data_ptr(),
+                    address(segment.context_slots),
                     len(segment.context_slots),
                     ctypes.addressof(own),
                 )
@@ -193,10 +194,10 @@ class NativeProgram:
         for layer, tensor in hidden.items():
             wanted[layer] = tensor.data_ptr()
         arguments = PassStruct(
-            ids=batch.ids.data_ptr(),
-            positions=batch.positions.data_ptr(),
-            slots=batch.slots.data_ptr(),
-            logit_rows=batch.logit_rows.data_ptr(),
+            ids=address(batch.ids),
+            positions=address(batch.positions),
+            slots=address(batch.slots),
+            logit_rows=address(batch.logit_rows),
             rows=len(batch.ids),
             logit_row_count=len(batch.logit_rows),
             segments=ctypes.addressof(segments),
@@ -261,8 +262,14 @@ def _check_kv(kv: KVTensors, program: ops.Program) -> int:
     return wanted[1]
 
 
-def _check_indices(indices: Tensor, count: int, bound: int, what: str) -> None:
-    if indices.dtype != torch.int64 or indices.shape != (count,) or not indices.is_contiguous():
+def address(numbers: Numbers) -> int:
+    """Where the first number lies."""
+    pointer: int = numbers.__array_interface__["data"][0]
+    return pointer
+
+
+def _check_indices(indices: Numbers, count: int, bound: int, what: str) -> None:
+    if indices.dtype != np.int64 or indices.shape != (count,) or not indices.flags.c_contiguous:
         raise ValueError(f"{what} must be a dense int64 vector of {count}.")
     if count and (int(indices.min()) < 0 or int(indices.max()) >= bound):
         raise ValueError(f"One of {what} lies outside 0 .. {bound - 1}.")

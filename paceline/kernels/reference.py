@@ -20,10 +20,16 @@ from paceline.kernels.packed import PackedWeight
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """One run of a program."""
+    """One run of a program, its batch on the device of the keys and values."""
 
     batch: Batch
     kv: KVTensors
+    ids: Tensor
+    positions: Tensor
+    slots: Tensor
+    logit_rows: Tensor
+    contexts: tuple[Tensor, ...]
+    """The context slots of each segment."""
     registers: dict[str, Tensor] = field(default_factory=dict)
     hidden: dict[int, Tensor] = field(default_factory=dict)
 
@@ -42,7 +48,12 @@ def run(program: ops.Program, batch: Batch, kv: KVTensors) -> PassOutput:
     for layer in batch.hidden_layers:
         if layer not in layers:
             raise ConfigError(f"There is no layer {layer}; the model has 0 .. {layers.stop - 1}.")
-    state = Pass(batch, kv)
+    numbers = (batch.ids, batch.positions, batch.slots, batch.logit_rows)
+    contexts = (segment.context_slots for segment in batch.segments)
+    ids, positions, slots, wanted, *context_slots = (
+        torch.from_numpy(each).to(kv.keys.device) for each in (*numbers, *contexts)
+    )
+    state = Pass(batch, kv, ids, positions, slots, wanted, tuple(context_slots))
     for op in program.ops:
         KERNELS[type(op)](op, state)
     return PassOutput(state.registers[ops.LOGITS].float(), state.hidden)
@@ -50,14 +61,16 @@ def run(program: ops.Program, batch: Batch, kv: KVTensors) -> PassOutput:
 
 def embed(op: ops.Embed, state: Pass) -> None:
     """Look up the rows' tokens."""
-    ids, table = state.batch.ids, op.table
-    found = table.rows(ids) if isinstance(table, PackedWeight) else F.embedding(ids, table)
+    table = op.table
+    found = (
+        table.rows(state.ids) if isinstance(table, PackedWeight) else F.embedding(state.ids, table)
+    )
     state.registers[op.out] = found if op.scale == 1 else found * op.scale
 
 
 def embed_position(op: ops.EmbedPosition, state: Pass) -> None:
     """Look up the rows' positions."""
-    state.registers[op.out] = F.embedding(state.batch.positions, op.table)
+    state.registers[op.out] = F.embedding(state.positions, op.table)
 
 
 def rms_norm(op: ops.RMSNorm, state: Pass) -> None:
@@ -84,7 +97,7 @@ def linear(op: ops.Linear, state: Pass) -> None:
 
 def rotation(op: ops.Rotation, state: Pass) -> None:
     """Turn the rows' positions into cosines and sines."""
-    angles = state.batch.positions[:, None].float() * op.frequencies
+    angles = state.positions[:, None].float() * op.frequencies
     state.registers[op.out] = rows.cos_sin(angles)
 
 
@@ -100,14 +113,14 @@ def rope(op: ops.Rope, state: Pass) -> None:
 def attend(op: ops.Attend, state: Pass) -> None:
     """Write keys and values, then attend segment by segment."""
     query, key, value = (
-        state.registers[name].view(len(state.batch.ids), -1, op.head_size) for name in op.sources
+        state.registers[name].view(len(state.ids), -1, op.head_size) for name in op.sources
     )
     keys, values = state.kv.keys[op.layer], state.kv.values[op.layer]
-    keys[state.batch.slots], values[state.batch.slots] = key, value
+    keys[state.slots], values[state.slots] = key, value
     out = torch.empty_like(query)
-    for segment in state.batch.segments:
+    for segment, slots in zip(state.batch.segments, state.contexts, strict=True):
         own = slice(segment.start, segment.start + segment.rows)
-        context = keys[segment.context_slots], values[segment.context_slots]
+        context = keys[slots], values[slots]
         out[own] = attend_segment(op, query[own], (key[own], value[own]), context, segment)
     state.registers[op.out] = out.flatten(1)
 
@@ -145,7 +158,7 @@ def layer_end(op: ops.LayerEnd, state: Pass) -> None:
 
 def logit_rows(op: ops.LogitRows, state: Pass) -> None:
     """Take the rows whose logits are wanted."""
-    state.registers[op.out] = state.registers[op.source][state.batch.logit_rows]
+    state.registers[op.out] = state.registers[op.source][state.logit_rows]
 
 
 KERNELS: dict[type, Callable[[Any, Pass], None]] = {

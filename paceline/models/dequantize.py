@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
+from paceline.models.mapped_file import Bytes
+
 Floats = NDArray[np.float32]
 
 _CURVE: Floats = np.array(

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from paceline.errors import ConfigError
 from paceline.kernels.packed import FORMATS, PackedWeight, pack_chunks
-from paceline.models.dequantize import F32, Bytes, Format
+from paceline.models.dequantize import F32, Format
+from paceline.models.mapped_file import Bytes
 from paceline.models.quantize import ENCODERS
 from paceline.models.tensor_file import TensorFile
 

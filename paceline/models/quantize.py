@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.models.dequantize import Bytes, Floats
+from paceline.models.dequantize import Floats
+from paceline.models.mapped_file import Bytes
 
 
 def f32(values: Floats) -> Bytes:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from paceline.models.dequantize import Bytes, Format
-from paceline.models.mapped_file import MappedFile
+from paceline.models.dequantize import Format
+from paceline.models.mapped_file import Bytes, MappedFile
 
 _CHUNK_VALUES = 1 << 16
 """Values decoded at a time: few enough for a core's cache and for malloc to reuse memory."""

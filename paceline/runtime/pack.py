@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from paceline.cache import Slots
 from paceline.kernels.batch import Batch, Segment
@@ -46,38 +45,27 @@ def pack(work: Sequence[Rows], hidden_layers: tuple[int, ...] = ()) -> Batch:
             positions += [rows.start + count - 1 + depth for depth in tree.depths[1:]]
             parents += tuple([count - 1 + parent for parent in tree.parents])
         slots.append(rows.slots[rows.start : rows.start + count + len(tree)])
-        segments.append(Segment(first, torch.from_numpy(rows.slots[: rows.start]), parents))
+        segments.append(Segment(first, rows.slots[: rows.start], parents))
         logit_rows += range(root + 1 - rows.logit_tokens, root + len(tree) + 1)
     T = len(ids)
-    numbers = torch.from_numpy(np.array(ids + positions + logit_rows, dtype=np.int64))
-    own_slots = np.concatenate(slots) if len(slots) > 1 else slots[0]
+    numbers = np.array(ids + positions + logit_rows, dtype=np.int64)
     return Batch(
         numbers[:T],
         numbers[T : 2 * T],
-        torch.from_numpy(own_slots),
+        np.concatenate(slots) if len(slots) > 1 else slots[0],
         tuple(segments),
         numbers[2 * T :],
         hidden_layers,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class NextRows:
-    """A pass of one row a request, laid out before the rows' tokens are known."""
+def pack_next(slots: Sequence[Slots]) -> Batch:
+    """Lay out one row a request, whose tokens are yet to be written to `ids`.
 
-    batch: Batch
-    tokens: Slots
-    """tokens[B], to be written before the pass: the memory of batch.ids."""
-
-
-def pack_next(slots: Sequence[Slots]) -> NextRows:
-    """Lay out the rows; slots[i] are those of a request's tokens, its row's own the last."""
-    B = len(slots)
-    numbers = np.array(
-        [[0] * B, [len(own) - 1 for own in slots], [own[-1] for own in slots], range(B)],
-        dtype=np.int64,
-    )
-    ids, positions, own_slots, logit_rows = torch.from_numpy(numbers)
-    segments = [Segment(row, torch.from_numpy(own[:-1]), (-1,)) for row, own in enumerate(slots)]
-    batch = Batch(ids, positions, own_slots, tuple(segments), logit_rows)
-    return NextRows(batch, numbers[0])
+    slots[i] are those of a request's tokens, its row's own the last.
+    """
+    B = range(len(slots))
+    last = [len(own) - 1 for own in slots]
+    numbers = np.array([B, last, [own[-1] for own in slots], B], dtype=np.int64)
+    segments = [Segment(row, slots[row][:-1], (-1,)) for row in B]
+    return Batch(numbers[0], numbers[1], numbers[2], tuple(segments), numbers[3])

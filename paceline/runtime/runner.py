@@ -23,8 +23,6 @@ class Runner:
 
     def forward(self, batch: Batch) -> PassOutput:
         """Run one pass."""
-        if self.model.device != "cpu":
-            batch = batch.to(self.model.device)
         return self.model.forward(batch, self._kv)
 
     @torch.inference_mode()

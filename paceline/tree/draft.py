@@ -57,8 +57,8 @@ class Draft:
         """Check that trials and nodes are the same set."""
         if len(self.trials) != len(self.tree) + 1:
             raise ConfigError("A draft needs one tuple of trials for each row of its tree.")
-        for row, trials in enumerate(self.trials):
-            if {t.token for t in trials} != set(self.tree.children[row]):
+        for row, (trials, children) in enumerate(zip(self.trials, self.tree.children, strict=True)):
+            if children.keys() != {t.token for t in trials}:
                 raise ConfigError(f"The trials of row {row} are not the children of row {row}.")
 
     def __len__(self) -> int:

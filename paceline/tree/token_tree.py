@@ -27,6 +27,8 @@ class TokenTree:
         """Check the order of the rows and that siblings differ."""
         if len(self.tokens) != len(self.parents):
             raise ConfigError("A token tree needs one parent for each token.")
+        if self.is_chain:
+            return
         for node, parent in enumerate(self.parents):
             if not 0 <= parent <= node:
                 raise ConfigError(f"Node {node} of a token tree has the parent row {parent}.")

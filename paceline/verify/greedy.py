@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paceline.chooser import Chooser, Draw, Law
+import numpy as np
+
+from paceline.chooser import Chooser, Draw, Keyed, Law
 from paceline.tree import Draft
-from paceline.verify.laws import as_law
-from paceline.verify.rule import PerDraft, Verdict, follow
+from paceline.verify.laws import as_law, as_rows
+from paceline.verify.rule import Laws, Verdict, follow, rows_by_draft
 
 
 def best(law: Law) -> int:
@@ -15,7 +17,7 @@ def best(law: Law) -> int:
     return int(as_law(law).argmax())
 
 
-class Greedy(PerDraft):
+class Greedy:
     """The token rule on one-hot laws: accept while the draft equals the target's argmax."""
 
     name = "greedy"
@@ -33,6 +35,16 @@ class Greedy(PerDraft):
         """Follow the argmax of each row."""
         del chooser
         return follow(draft, lambda row: best(target_probs[row]))
+
+    def verify_batch(
+        self, drafts: Sequence[Draft], target_probs: Laws, choosers: Sequence[Keyed]
+    ) -> list[Verdict]:
+        """All argmaxes of target_probs[N, V] at once, then walks over ids."""
+        del choosers
+        laws = as_rows(target_probs)
+        dense = isinstance(laws, np.ndarray)
+        tokens = rows_by_draft(drafts, laws.argmax(1).tolist() if dense else [*map(best, laws)])
+        return [follow(d, own.__getitem__) for d, own in zip(drafts, tokens, strict=True)]
 
 
 rule = Greedy()

@@ -18,8 +18,10 @@ from paceline.chooser import Chooser, Draw, Law, Purpose, SparseLaw
 from paceline.errors import ConfigError
 from paceline.tree import Draft, PointMass, Trial
 
-Weights = NDArray[Any] | SparseLaw
-"""weights[V]: float64 in production, fractions in a proof."""
+Dense = NDArray[Any]
+"""weights[V], every id's: float64 in production, fractions in a proof."""
+
+Weights = Dense | SparseLaw
 
 
 @dataclass(frozen=True, slots=True)

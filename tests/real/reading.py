@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from paceline.kernels import Batch, Segment
@@ -16,7 +16,7 @@ def read(model: LoadedModel, tokens: Sequence[int], chunk: int) -> Iterator[Tens
     kv = model.allocate_kv(len(tokens))
     for start in range(0, len(tokens), chunk):
         ids = tokens[start : start + chunk]
-        rows = torch.arange(start, start + len(ids))
-        segment = Segment(0, torch.arange(start), tuple(range(-1, len(ids) - 1)))
-        batch = Batch(torch.tensor(ids), rows, rows, (segment,), torch.arange(len(ids)))
+        rows = np.arange(start, start + len(ids))
+        segment = Segment(0, np.arange(start), tuple(range(-1, len(ids) - 1)))
+        batch = Batch(np.array(ids), rows, rows, (segment,), np.arange(len(ids)))
         yield model.forward(batch, kv).logits.clone()

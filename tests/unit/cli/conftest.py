@@ -63,3 +63,17 @@ def templated(mini, monkeypatch) -> LLM:
     monkeypatch.setattr(LLM, "has_chat_template", True)
     monkeypatch.setattr(LLM, "render", render)
     return mini
+
+
+@pytest.fixture
+def bos(mini, monkeypatch) -> list[bool]:
+    """For each text that is encoded, whether it gets special tokens to begin with."""
+    asked: list[bool] = []
+    encode = type(mini.tokenizer).encode
+
+    def watched(tokenizer, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        asked.append(add_special)
+        return encode(tokenizer, text, add_special=add_special, parse_special=parse_special)
+
+    monkeypatch.setattr(type(mini.tokenizer), "encode", watched)
+    return asked

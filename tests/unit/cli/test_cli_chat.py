@@ -61,18 +61,36 @@ def test_interrupt_at_the_prompt_leaves(talk):
 def test_interrupt_in_a_reply_drops_that_turn(talk, mini, monkeypatch):
     calls = []
 
-    def interrupted(llm, text, params, color):
-        calls.append(text)
+    def interrupted(llm, ids, params, color):
+        calls.append(ids)
         if len(calls) == 1:
             raise KeyboardInterrupt
-        return print_stream(llm, text, params, color)
+        return print_stream(llm, ids, params, color)
 
     print_stream = chat_module.print_stream
     monkeypatch.setattr(chat_module, "print_stream", interrupted)
     ran = talk("import os", "def f():")
     assert ran == (0, shown(reply(mini, "# user: def f():\n")), "")
-    assert calls == ["# user: import os\n", "# user: def f():\n"]
+    assert [mini.tokenizer.decode(ids) for ids in calls] == [
+        "# user: import os\n",
+        "# user: def f():\n",
+    ]
 
 
 def test_stats_follow_each_reply(talk):
     assert talk("a", "b", args=["--stats"]).err.count("peak memory") == 2
+
+
+def test_a_rendered_conversation_gets_no_second_beginning(talk, mini, loaded, bos, tmp_path):
+    """The template has written the special tokens; a prompt that is sent raw gets them."""
+    prompts = tmp_path / "p.jsonl"
+    prompts.write_text('{"prompt": "def f():"}\n{"turns": ["def f():", "x"]}\n')
+    talk("import os")
+    loaded("generate", "--max-tokens", "1", "import os")
+    loaded("generate", "--max-tokens", "1", "--prompts", str(prompts))
+    mini.chat([{"role": "user", "content": "import os"}], GREEDY)
+    assert len(bos) == 6
+    assert not any(bos)
+    loaded("generate", "--max-tokens", "1", "--raw", "import os")
+    mini.generate("import os", GREEDY)
+    assert bos[6:] == [True, True]

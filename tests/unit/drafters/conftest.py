@@ -19,9 +19,12 @@ from paceline.types import SamplingParams
 def context() -> Callable[..., DraftContext]:
     """Build a context; rule and cache blocks are absent, so touching them fails."""
 
-    def make(tokens: Sequence[int], prompt_tokens: int = 1, request_id: str = "a") -> DraftContext:
+    def make(
+        tokens: Sequence[int], prompt_tokens: int = 1, request_id: str = "a", owner: str = ""
+    ) -> DraftContext:
         return DraftContext(
             request_id=request_id,
+            owner=owner,
             tokens=tokens,
             prompt_tokens=prompt_tokens,
             params=SamplingParams(),

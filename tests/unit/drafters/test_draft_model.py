@@ -86,6 +86,17 @@ def test_a_prefix_is_filled_once_for_all(watch: Watch) -> None:
         assert set(rows[1:]) <= {1, 2, 3}
 
 
+def test_a_cold_prefix_that_two_requests_share_is_filled_once(watch: Watch) -> None:
+    """Of 16 and 17 tokens twelve are shared, and the target's cache alone has them."""
+    watched, long, two = watch(), "abcdefabcdefabc", Speculation(k=2)
+    watched.run(request("warm", long, OFF, max_tokens=1, **GREEDY))
+    watched.engine.add(request("first", long, two, **GREEDY))
+    watched.engine.add(request("second", long + "f", two, **GREEDY))
+    watched.step_until("second", 1)
+    assert watched.rows == [12 + (16 - 12) + (17 - 12) + 2]
+    watched.drain()
+
+
 def test_a_prefix_that_another_request_is_using_is_not_filled_again(watch: Watch) -> None:
     watched, long = watch(), "abcdefabcdefabc"
     watched.engine.add(request("first", long, Speculation(k=2), **GREEDY))

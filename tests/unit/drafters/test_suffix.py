@@ -123,6 +123,14 @@ def test_the_better_of_text_and_history_is_taken(context, finish):
     assert propose(context, [1, 2, 7, 6, 1, 2], budget=2, live=live).tree.tokens == (7, 6)
 
 
+def test_what_an_owner_wrote_is_drafted_to_that_owner_alone(context, finish):
+    live = Suffix().build(host=None)
+    live.observe([finish(context([1, 2, 3, 4, 5], request_id="past", owner="ann"))])
+    asked = {owner: context([9, 2, 3], request_id=owner, owner=owner) for owner in ("ann", "bob")}
+    drafts = live.propose(list(asked.values()), [2, 2])
+    assert [draft.tree.tokens for draft in drafts] == [(4, 5), ()]
+
+
 def held(history: History) -> int:
     return sum(len(text) for text in history.texts)
 

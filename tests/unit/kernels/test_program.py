@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 
@@ -101,7 +102,7 @@ def test_a_layer_that_is_not_there() -> None:
 
 
 def test_paths_of_a_chain_and_of_a_tree() -> None:
-    nothing = torch.empty(0, dtype=torch.int64)
+    nothing = np.empty(0, dtype=np.int64)
     assert paths(Segment(0, nothing, (-1, 0, 1))) == [(0,), (0, 1), (0, 1, 2)]
     tree = Segment(0, nothing, (-1, 0, 0, 2, -1))
     assert paths(tree) == [(0,), (0, 1), (0, 2), (0, 2, 3), (4,)]
