@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from paceline.cli import bench_kernels, defaults, options
+from paceline.cli import bench_kernels, defaults, options, sampling_options
 from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def step(
     kernels: options.Kernels = "auto",
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
-    temperature: options.Temperature = defaults.TEMPERATURE,
-    seed: options.Seed = None,
-    max_tokens: options.MaxTokens = 256,
+    temperature: sampling_options.Temperature = defaults.TEMPERATURE,
+    seed: sampling_options.Seed = None,
+    max_tokens: sampling_options.MaxTokens = 256,
     as_json: options.Json = False,
 ) -> None:
     """Time a step at batch 1 without the models' passes and laws: what the engine adds.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paceline.cli import defaults, options
+from paceline.cli import defaults, options, sampling_options
 from paceline.cli.progress import count_bar
 from paceline.cli.prompts import read_prompts
 from paceline.cli.session import first_turns, load
@@ -35,9 +35,9 @@ def certify(
     quantize: options.Quantize = None,
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
-    temperature: options.Temperature = defaults.TEMPERATURE,
-    seed: options.Seed = None,
-    max_tokens: options.MaxTokens = defaults.MAX_TOKENS,
+    temperature: sampling_options.Temperature = defaults.TEMPERATURE,
+    seed: sampling_options.Seed = None,
+    max_tokens: sampling_options.MaxTokens = defaults.MAX_TOKENS,
     prompts: options.Prompts = None,
     batch: options.Batch = None,
     limit: options.Limit = None,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from paceline.cli import defaults, options
+from paceline.cli import defaults, options, sampling_options
 from paceline.cli.generate import print_stream
 from paceline.cli.prompts import user
 from paceline.cli.report import print_stats
@@ -33,13 +33,13 @@ def chat(
     quantize: options.Quantize = None,
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
-    temperature: options.Temperature = defaults.TEMPERATURE,
-    top_p: options.TopP = 1.0,
-    top_k: options.TopK = 0,
-    min_p: options.MinP = 0.0,
-    seed: options.Seed = None,
-    max_tokens: options.MaxTokens = defaults.CHAT_MAX_TOKENS,
-    stop: options.Stop = None,
+    temperature: sampling_options.Temperature = defaults.TEMPERATURE,
+    top_p: sampling_options.TopP = 1.0,
+    top_k: sampling_options.TopK = 0,
+    min_p: sampling_options.MinP = 0.0,
+    seed: sampling_options.Seed = None,
+    max_tokens: sampling_options.MaxTokens = defaults.CHAT_MAX_TOKENS,
+    stop: sampling_options.Stop = None,
     color: options.Color = False,
     stats: options.Stats = False,
 ) -> None:
@@ -47,7 +47,15 @@ def chat(
 
     /reset forgets the conversation, /quit or Ctrl-D ends it, Ctrl-C cuts a reply short.
     """
-    params = options.sampling(temperature, top_p, top_k, min_p, seed, max_tokens, stop)
+    params = sampling_options.sampling(
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        seed=seed,
+        max_tokens=max_tokens,
+        stop=stop,
+    )
     settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
     settings |= {"kernels": kernels, "quantize": quantize, "threads": threads}
     settings |= {"max_model_len": max_model_len}

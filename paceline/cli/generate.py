@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paceline.cli import defaults, options
+from paceline.cli import defaults, options, sampling_options
 from paceline.cli.prompts import compose, read_prompts
 from paceline.cli.report import json_line, print_stats
 from paceline.cli.session import answer, load, prompt_ids
@@ -35,13 +35,22 @@ def generate(
     quantize: options.Quantize = None,
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
-    temperature: options.Temperature = defaults.TEMPERATURE,
-    top_p: options.TopP = 1.0,
-    top_k: options.TopK = 0,
-    min_p: options.MinP = 0.0,
-    seed: options.Seed = None,
-    max_tokens: options.MaxTokens = defaults.MAX_TOKENS,
-    stop: options.Stop = None,
+    temperature: sampling_options.Temperature = defaults.TEMPERATURE,
+    top_p: sampling_options.TopP = 1.0,
+    top_k: sampling_options.TopK = 0,
+    min_p: sampling_options.MinP = 0.0,
+    typical_p: sampling_options.TypicalP = 1.0,
+    presence_penalty: sampling_options.Presence = 0.0,
+    frequency_penalty: sampling_options.Frequency = 0.0,
+    repetition_penalty: sampling_options.Repetition = 1.0,
+    logit_bias: sampling_options.LogitBias = None,
+    bad_word: sampling_options.BadWord = None,
+    seed: sampling_options.Seed = None,
+    max_tokens: sampling_options.MaxTokens = defaults.MAX_TOKENS,
+    min_tokens: sampling_options.MinTokens = 0,
+    stop: sampling_options.Stop = None,
+    ignore_eos: sampling_options.IgnoreEos = False,
+    logprobs: sampling_options.Logprobs = None,
     prompt_file: options.PromptFile = None,
     prompts: options.Prompts = None,
     batch: options.Batch = None,
@@ -56,13 +65,32 @@ def generate(
     A model with a chat template answers the prompt as a user's message;
     --raw leaves the template out. The text streams to standard output.
     """
-    params = options.sampling(temperature, top_p, top_k, min_p, seed, max_tokens, stop)
+    params = sampling_options.sampling(
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        typical_p=typical_p,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        repetition_penalty=repetition_penalty,
+        logit_bias=logit_bias,
+        bad_word=bad_word,
+        seed=seed,
+        max_tokens=max_tokens,
+        min_tokens=min_tokens,
+        stop=stop,
+        ignore_eos=ignore_eos,
+        logprobs=logprobs,
+    )
     refuse(
         {
             "--batch needs --prompts.": batch and not prompts,
             "--limit needs --prompts.": limit and not prompts,
             "--prompts stands alone: give no other prompt.": prompts and (prompt or prompt_file),
             "--stats is for one prompt, not for --prompts.": prompts and stats,
+            "--logprobs needs --json or --prompts.": logprobs is not None
+            and not (as_json or prompts),
             "--color is for streamed text, not for JSON.": color and (prompts or as_json),
         }
     )

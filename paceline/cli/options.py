@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.types import SamplingParams
-
-MODEL, SAMPLING, RESULT = "Model and speculation", "Sampling", "Input and output"
+MODEL, RESULT = "Model and speculation", "Input and output"
 
 Model = Annotated[
     str,
@@ -70,47 +68,6 @@ MaxModelLen = Annotated[
     ),
 ]
 
-Temperature = Annotated[
-    float,
-    typer.Option(
-        "--temperature", "-t", help="0 takes the likeliest token.", rich_help_panel=SAMPLING
-    ),
-]
-TopP = Annotated[
-    float,
-    typer.Option(
-        "--top-p", help="Keep the likeliest ids up to this mass.", rich_help_panel=SAMPLING
-    ),
-]
-TopK = Annotated[
-    int,
-    typer.Option("--top-k", help="Keep this many ids; 0 keeps all.", rich_help_panel=SAMPLING),
-]
-MinP = Annotated[
-    float,
-    typer.Option(
-        "--min-p", help="Keep ids this likely relative to the likeliest.", rich_help_panel=SAMPLING
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed", help="Makes the text reproducible, drafted or not.", rich_help_panel=SAMPLING
-    ),
-]
-MaxTokens = Annotated[
-    int,
-    typer.Option("--max-tokens", "-n", help="Tokens to write at most.", rich_help_panel=SAMPLING),
-]
-Stop = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--stop",
-        help="Text that ends the output, which ends before it; repeatable.",
-        rich_help_panel=SAMPLING,
-    ),
-]
-
 PromptFile = Annotated[
     Path | None,
     typer.Option(
@@ -162,24 +119,3 @@ Json = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON object.", rich_help_panel=RESULT),
 ]
-
-
-def sampling(
-    temperature: float,
-    top_p: float,
-    top_k: int,
-    min_p: float,
-    seed: int | None,
-    max_tokens: int,
-    stop: list[str] | None,
-) -> SamplingParams:
-    """The request's settings; raises RequestError where a value is out of range."""
-    return SamplingParams(
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        min_p=min_p,
-        seed=seed,
-        max_tokens=max_tokens,
-        stop=tuple(stop or ()),
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 def as_record(output: Output, load_s: float) -> dict[str, Any]:
     """The object that --json prints; the metric words are those of docs/architecture.md."""
     counts = output.counts
-    return {
+    told = {} if output.logprobs is None else {"logprobs": [*map(asdict, output.logprobs)]}
+    return told | {
         "text": output.text,
         "token_ids": list(output.token_ids),
         "finish_reason": output.finish_reason.value,
