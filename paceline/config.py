@@ -71,6 +71,8 @@ class EngineConfig:
     """torch; native: the compiled library; auto: native where it can be."""
     quantize: str | None = None
     """int4 or int8; None leaves the model's matrices as they are stored."""
+    kv_dtype: str = "auto"
+    """Of keys and values: float32, float16, bfloat16 or int8; auto: as the model computes."""
     device: str = "cpu"
     threads: int | None = None
 

@@ -186,8 +186,7 @@ def affordable_blocks(cache: CacheConfig, model: LoadedModel) -> int:
     """How many blocks of the model's keys and values fit, at least one."""
     if cache.num_blocks is not None:
         return cache.num_blocks
-    numbers = 2 * model.spec.num_layers * model.spec.num_kv_heads * model.spec.head_size
-    return max(1, cache.max_bytes // (numbers * model.dtype.itemsize * cache.block_tokens))
+    return max(1, cache.max_bytes // (model.kv_bytes_per_token * cache.block_tokens))
 
 
 def build_pool(config: EngineConfig, model: LoadedModel, max_model_len: int) -> BlockPool:

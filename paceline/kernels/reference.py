@@ -102,12 +102,13 @@ def attend(op: ops.Attend, state: Pass) -> None:
     query, key, value = (
         state.registers[name].view(len(state.batch.ids), -1, op.head_size) for name in op.sources
     )
-    keys, values = state.kv.keys[op.layer], state.kv.values[op.layer]
-    keys[state.batch.slots], values[state.batch.slots] = key, value
+    kv, slots = state.kv, state.batch.slots
+    kv.write(op.layer, slots, key, value)
+    key, value = kv.read(op.layer, slots, query.dtype)
     out = torch.empty_like(query)
     for segment in state.batch.segments:
         own = slice(segment.start, segment.start + segment.rows)
-        context = keys[segment.context_slots], values[segment.context_slots]
+        context = kv.read(op.layer, segment.context_slots, query.dtype)
         out[own] = attend_segment(op, query[own], (key[own], value[own]), context, segment)
     state.registers[op.out] = out.flatten(1)
 

@@ -34,6 +34,7 @@ from paceline.models.weights import Loading, load_weights
 
 Execute = Callable[[Batch, KVTensors], PassOutput]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+KV_DTYPES = {**DTYPES, "float16": torch.float16, "int8": torch.int8}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,12 +52,18 @@ class LoadedModel:
     execute: Execute = field(repr=False)
     """Runs the program: in torch, or in one native call."""
     dtype: torch.dtype
+    kv_dtype: torch.dtype
     device: str
 
     @property
     def weight_bytes(self) -> int:
         """Bytes the weights take in memory."""
         return sum(weight.nbytes for weight in self.weights.values())
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes that a token's keys and values take, scales included."""
+        return sum(tensor.nbytes for tensor in self.allocate_kv(1).tensors)
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
@@ -66,8 +73,7 @@ class LoadedModel:
         """Zeroed keys and values for so many tokens."""
         spec = self.spec
         shape = (spec.num_layers, num_slots, spec.num_kv_heads, spec.head_size)
-        keys, values = (torch.zeros(shape, dtype=self.dtype, device=self.device) for _ in "kv")
-        return KVTensors(keys, values)
+        return KVTensors.zeros(shape, self.kv_dtype, self.device)
 
 
 def load_model(
@@ -76,6 +82,7 @@ def load_model(
     dtype: str = "auto",
     device: str = "cpu",
     kernels: str = "auto",
+    kv_dtype: str = "auto",
     quantize: str | None = None,
     head_ids: int | None = None,
     progress: Progress | None = None,
@@ -87,6 +94,8 @@ def load_model(
         dtype: float32, bfloat16, or auto: native kernels take matrices as they are stored and
             compute in float32; torch takes float32 on a CPU, else bfloat16.
         device: cpu, cuda or cuda:N.
+        kv_dtype: float32, float16, bfloat16 or int8 (a scale per token and head), of keys and
+            values; auto: as the model computes.
         kernels: torch; native: the compiled library, on a CPU; auto: native where it can be.
         quantize: int4 or int8, which native kernels alone compute with; None leaves the matrices
             as they are stored.
@@ -127,6 +136,7 @@ def load_model(
         program=program,
         execute=NativeProgram(program).run if native else partial(run, program),
         dtype=number_format,
+        kv_dtype=_kv_dtype(kv_dtype, number_format),
         device=device,
     )
 
@@ -224,6 +234,12 @@ def _kind(dtype: str, quantize: str | None, native: bool) -> str | None:
             " tells whether they were built."
         )
     return quantize
+
+
+def _kv_dtype(name: str, own: torch.dtype) -> torch.dtype:
+    if name not in ("auto", *KV_DTYPES):
+        raise ConfigError(f"kv_dtype must be auto, {', '.join(KV_DTYPES)}, not '{name}'.")
+    return own if name == "auto" else KV_DTYPES[name]
 
 
 def _dtype(name: str, device: str) -> torch.dtype:

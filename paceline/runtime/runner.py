@@ -31,7 +31,7 @@ class Runner:
     def move(self, sources: Slots, targets: Slots) -> None:
         """Copy keys and values from slots to slots (sources[M], targets[M]); reads come first."""
         read, written = torch.from_numpy(sources), torch.from_numpy(targets)
-        for tensor in (self._kv.keys, self._kv.values):
+        for tensor in self._kv.tensors:
             tensor[:, written] = tensor[:, read]
 
 
