@@ -59,7 +59,6 @@ class LLM:
             device=self.config.device,
             kernels=self.config.kernels,
             quantize=self.config.quantize,
-            kv_dtype=self.config.kv_dtype,
             progress=progress,
         )
         self.tokenizer = self.model.tokenizer

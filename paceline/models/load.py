@@ -52,7 +52,6 @@ class LoadedModel:
     execute: Execute = field(repr=False)
     """Runs the program: in torch, or in one native call."""
     dtype: torch.dtype
-    kv_dtype: torch.dtype
     device: str
 
     @property
@@ -60,20 +59,23 @@ class LoadedModel:
         """Bytes the weights take in memory."""
         return sum(weight.nbytes for weight in self.weights.values())
 
-    @property
-    def kv_bytes_per_token(self) -> int:
+    def kv_bytes_per_token(self, kv_dtype: str = "auto") -> int:
         """Bytes that a token's keys and values take, scales included."""
-        return sum(tensor.nbytes for tensor in self.allocate_kv(1).tensors)
+        return sum(tensor.nbytes for tensor in self.allocate_kv(1, kv_dtype).tensors)
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
         return self.execute(batch, kv)
 
-    def allocate_kv(self, num_slots: int) -> KVTensors:
-        """Zeroed keys and values for so many tokens."""
+    def allocate_kv(self, num_slots: int, kv_dtype: str = "auto") -> KVTensors:
+        """Zeroed keys and values for so many tokens.
+
+        `kv_dtype` is float32, float16, bfloat16, int8 (a scale per token and head), or auto: as
+        the model computes; raises ConfigError for another.
+        """
         spec = self.spec
         shape = (spec.num_layers, num_slots, spec.num_kv_heads, spec.head_size)
-        return KVTensors.zeros(shape, self.kv_dtype, self.device)
+        return KVTensors.zeros(shape, _kv_dtype(kv_dtype, self.dtype), self.device)
 
 
 def load_model(
@@ -82,7 +84,6 @@ def load_model(
     dtype: str = "auto",
     device: str = "cpu",
     kernels: str = "auto",
-    kv_dtype: str = "auto",
     quantize: str | None = None,
     head_ids: int | None = None,
     progress: Progress | None = None,
@@ -94,8 +95,6 @@ def load_model(
         dtype: float32, bfloat16, or auto: native kernels take matrices as they are stored and
             compute in float32; torch takes float32 on a CPU, else bfloat16.
         device: cpu, cuda or cuda:N.
-        kv_dtype: float32, float16, bfloat16 or int8 (a scale per token and head), of keys and
-            values; auto: as the model computes.
         kernels: torch; native: the compiled library, on a CPU; auto: native where it can be.
         quantize: int4 or int8, which native kernels alone compute with; None leaves the matrices
             as they are stored.
@@ -136,7 +135,6 @@ def load_model(
         program=program,
         execute=NativeProgram(program).run if native else partial(run, program),
         dtype=number_format,
-        kv_dtype=_kv_dtype(kv_dtype, number_format),
         device=device,
     )
 

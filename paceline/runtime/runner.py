@@ -17,9 +17,9 @@ from paceline.runtime.pack import Rows, pack
 class Runner:
     """One model with a cache of `num_slots` tokens; target and draft models alike."""
 
-    def __init__(self, model: LoadedModel, num_slots: int) -> None:
+    def __init__(self, model: LoadedModel, num_slots: int, kv_dtype: str = "auto") -> None:
         self.model = model
-        self._kv = model.allocate_kv(num_slots)
+        self._kv = model.allocate_kv(num_slots, kv_dtype)
 
     def forward(self, batch: Batch) -> PassOutput:
         """Run one pass."""
