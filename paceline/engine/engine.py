@@ -48,7 +48,11 @@ class Engine:
         self._scheduler = Scheduler(scheduler, self.pool)
         self._step = Step(
             self._scheduler,
-            Runner(model, self.pool.num_blocks * self.pool.block_tokens, config.cache.kv_dtype),
+            Runner(
+                model,
+                self.pool.num_blocks * self.pool.block_tokens,
+                self.config.cache.kv_dtype,
+            ),
             self.pool,
             {name: loaded.live for name, loaded in self._drafters.items()},
             self._hidden_layers(),
