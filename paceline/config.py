@@ -22,6 +22,8 @@ class CacheConfig:
     """None: enough for `max_num_requests` contexts of the model, within `max_bytes`."""
     max_bytes: int = 2 << 30
     prefix_caching: bool = True
+    kv_dtype: str = "auto"
+    """Of keys and values: float32, float16, bfloat16 or int8; auto: as the model computes."""
 
     def __post_init__(self) -> None:
         """Check that sizes are positive."""

@@ -33,6 +33,7 @@ def certify(
     device: options.Device = "cpu",
     kernels: options.Kernels = "auto",
     quantize: options.Quantize = None,
+    kv_dtype: options.KVDtype = "auto",
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     temperature: sampling_options.Temperature = defaults.TEMPERATURE,
@@ -56,7 +57,7 @@ def certify(
     given = read_prompts(prompts or own_prompts(), limit)
     batch = batch or defaults.BATCH
     settings: LLMOptions = {"k": k, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "quantize": quantize, "threads": threads}
+    settings |= {"kernels": kernels, "quantize": quantize, "kv_dtype": kv_dtype, "threads": threads}
     settings |= {"max_model_len": max_model_len}
     llm = load(model, draft, batch, **settings)
     from paceline.certify.parity import check_parity

@@ -31,6 +31,7 @@ def chat(
     device: options.Device = "cpu",
     kernels: options.Kernels = "auto",
     quantize: options.Quantize = None,
+    kv_dtype: options.KVDtype = "auto",
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     temperature: sampling_options.Temperature = defaults.TEMPERATURE,
@@ -57,7 +58,7 @@ def chat(
         stop=stop,
     )
     settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "quantize": quantize, "threads": threads}
+    settings |= {"kernels": kernels, "quantize": quantize, "kv_dtype": kv_dtype, "threads": threads}
     settings |= {"max_model_len": max_model_len}
     llm = load(model, draft, 1, **settings)
     if not llm.has_chat_template:

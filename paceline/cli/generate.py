@@ -33,6 +33,7 @@ def generate(
     device: options.Device = "cpu",
     kernels: options.Kernels = "auto",
     quantize: options.Quantize = None,
+    kv_dtype: options.KVDtype = "auto",
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     temperature: sampling_options.Temperature = defaults.TEMPERATURE,
@@ -97,7 +98,7 @@ def generate(
     given = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
     batch = batch or defaults.BATCH
     settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "quantize": quantize, "threads": threads}
+    settings |= {"kernels": kernels, "quantize": quantize, "kv_dtype": kv_dtype, "threads": threads}
     settings |= {"max_model_len": max_model_len}
     llm = load(model, draft, batch, **settings)
     if prompts or as_json:

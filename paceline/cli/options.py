@@ -54,6 +54,14 @@ Quantize = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+KVDtype = Annotated[
+    str,
+    typer.Option(
+        "--kv-dtype",
+        help="Of keys and values: auto, float32, float16, bfloat16 or int8.",
+        rich_help_panel=MODEL,
+    ),
+]
 Threads = Annotated[
     int | None,
     typer.Option("--threads", min=1, help="CPU threads; all by default.", rich_help_panel=MODEL),

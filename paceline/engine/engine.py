@@ -48,7 +48,11 @@ class Engine:
         self._scheduler = Scheduler(scheduler, self.pool)
         self._step = Step(
             self._scheduler,
-            Runner(model, self.pool.num_blocks * self.pool.block_tokens),
+            Runner(
+                model,
+                self.pool.num_blocks * self.pool.block_tokens,
+                self.config.cache.kv_dtype,
+            ),
             self.pool,
             {name: loaded.live for name, loaded in self._drafters.items()},
             self._hidden_layers(),
@@ -186,8 +190,8 @@ def affordable_blocks(cache: CacheConfig, model: LoadedModel) -> int:
     """How many blocks of the model's keys and values fit, at least one."""
     if cache.num_blocks is not None:
         return cache.num_blocks
-    numbers = 2 * model.spec.num_layers * model.spec.num_kv_heads * model.spec.head_size
-    return max(1, cache.max_bytes // (numbers * model.dtype.itemsize * cache.block_tokens))
+    token_bytes = model.kv_bytes_per_token(cache.kv_dtype)
+    return max(1, cache.max_bytes // (token_bytes * cache.block_tokens))
 
 
 def build_pool(config: EngineConfig, model: LoadedModel, max_model_len: int) -> BlockPool:

@@ -30,8 +30,8 @@ class LLM:
         draft: option strings of the drafters to load; the first one is the default.
         config: the whole configuration; `options` override single fields of it.
         progress: called with (done, total, what) while the model is pulled and loaded.
-        options: k, rule, dtype, kernels, quantize, device, threads, max_model_len,
-            max_num_requests.
+        options: k, rule, dtype, kernels, quantize, kv_dtype, device, threads,
+            max_model_len, max_num_requests.
 
     Raises:
         PacelineError: the model, a drafter or an option cannot be used.

@@ -20,6 +20,7 @@ class LLMOptions(TypedDict, total=False):
     dtype: str
     kernels: str
     quantize: str | None
+    kv_dtype: str
     device: str
     threads: int | None
     max_model_len: int | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -66,9 +67,58 @@ class PassOutput:
 
 @dataclass(frozen=True, eq=False)
 class KVTensors:
-    """Keys and values of all layers by slot; a pass writes its rows' slots."""
+    """Keys and values of all layers by slot; a pass writes its rows' slots.
+
+    Numbers of int8 have a scale per slot and head: x = scale · q, |q| <= 127.
+    """
 
     keys: Tensor
     """keys[L, S, G, D]."""
     values: Tensor
     """values[L, S, G, D]."""
+    key_scales: Tensor | None = None
+    """key_scales[L, S, G] float32, of int8 keys."""
+    value_scales: Tensor | None = None
+    """value_scales[L, S, G] float32, of int8 values."""
+
+    @classmethod
+    def zeros(
+        cls, shape: tuple[int, int, int, int], dtype: torch.dtype, device: str = "cpu"
+    ) -> KVTensors:
+        """Room for [L, S, G, D]."""
+        keys, values = (torch.zeros(shape, dtype=dtype, device=device) for _ in "kv")
+        if dtype != torch.int8:
+            return cls(keys, values)
+        return cls(keys, values, *(torch.zeros(shape[:3], device=device) for _ in "kv"))
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Everything that belongs to a slot, [L, S, …]."""
+        found = (self.keys, self.values, self.key_scales, self.value_scales)
+        return tuple(tensor for tensor in found if tensor is not None)
+
+    def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
+        """Keep keys and values [T, G, D] in slots[T]."""
+        _write(self.keys[layer], self.key_scales, layer, slots, key)
+        _write(self.values[layer], self.value_scales, layer, slots, value)
+
+    def read(self, layer: int, slots: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Keys and values [T, G, D] of slots[T] as they are kept."""
+        key = _read(self.keys[layer], self.key_scales, layer, slots, dtype)
+        return key, _read(self.values[layer], self.value_scales, layer, slots, dtype)
+
+
+def _write(kept: Tensor, scales: Tensor | None, layer: int, slots: Tensor, x: Tensor) -> None:
+    if scales is None:
+        kept[slots] = x.to(kept.dtype)
+        return
+    scale = x.float().abs().amax(-1) / 127
+    codes = torch.round(x.float() / scale[..., None].clamp_min(1e-30))
+    scales[layer, slots], kept[slots] = scale, codes.to(torch.int8)
+
+
+def _read(
+    kept: Tensor, scales: Tensor | None, layer: int, slots: Tensor, dtype: torch.dtype
+) -> Tensor:
+    found = kept[slots].float() if scales is not None else kept[slots]
+    return (found if scales is None else found * scales[layer, slots, :, None]).to(dtype)

@@ -20,7 +20,7 @@ from paceline.errors import ConfigError, UnknownNameError
 PATHS = ("portable", "avx2", "avxvnni", "avx512")
 """Instruction-set paths by the library's number, slowest first; all give the same bits."""
 
-_ABI = 2
+_ABI = 3
 _FILE = Path(__file__).with_name("libpaceline.so")
 
 
@@ -108,6 +108,8 @@ class PassStruct(Structure):
         ("kv_type", c_int32),
         ("keys", c_void_p),
         ("values", c_void_p),
+        ("key_scales", c_void_p),
+        ("value_scales", c_void_p),
         ("slot_count", c_int64),
         ("hidden", c_void_p),
         ("scratch", c_void_p),

@@ -33,7 +33,9 @@ KINDS: dict[type, int] = {
 }
 """pl_op_kind of csrc/paceline_native.h."""
 
-KV_FORMATS = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+FLOATS = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+KV_TYPES = {dtype: FORMATS[name] for dtype, name in FLOATS.items()} | {torch.int8: 24}
+"""Numbers of keys and values -> pl_format."""
 
 
 class NativeProgram:
@@ -202,9 +204,11 @@ class NativeProgram:
             logit_row_count=len(batch.logit_rows),
             segments=ctypes.addressof(segments),
             segment_count=len(segments),
-            kv_type=FORMATS[KV_FORMATS[kv.keys.dtype]],
+            kv_type=KV_TYPES[kv.keys.dtype],
             keys=kv.keys.data_ptr(),
             values=kv.values.data_ptr(),
+            key_scales=None if kv.key_scales is None else kv.key_scales.data_ptr(),
+            value_scales=None if kv.value_scales is None else kv.value_scales.data_ptr(),
             slot_count=kv.keys.shape[1],
             hidden=ctypes.addressof(wanted) if hidden else None,
             scratch=self._scratch.data_ptr(),
@@ -214,11 +218,11 @@ class NativeProgram:
 
 
 def _packed_floats(weight: Tensor) -> PackedWeight:
-    if weight.dtype not in KV_FORMATS or not weight.is_cpu:
+    if weight.dtype not in FLOATS or not weight.is_cpu:
         raise UnsupportedModelError(f"There is no native kernel for {weight.dtype} weights.")
     source = weight.detach().contiguous().view(torch.uint8).flatten().numpy()
     out_features, in_features = weight.shape
-    return pack(KV_FORMATS[weight.dtype], out_features, in_features, source)
+    return pack(FLOATS[weight.dtype], out_features, in_features, source)
 
 
 def _check_batch(batch: Batch, program: ops.Program, kv: KVTensors) -> None:
@@ -257,8 +261,16 @@ def _check_kv(kv: KVTensors, program: ops.Program) -> int:
     wanted = len(program.attends), kv.keys.shape[1], first.num_kv_heads, first.head_size
     for tensor in (kv.keys, kv.values):
         fits = tensor.shape == wanted and len(sizes) == 1 and tensor.dtype == kv.keys.dtype
-        if not fits or not tensor.is_contiguous() or tensor.dtype not in KV_FORMATS:
+        if not fits or not tensor.is_contiguous() or tensor.dtype not in KV_TYPES:
             raise ValueError(f"Keys and values must be dense [L, S, G, D] = {list(wanted)}.")
+    scaled = kv.keys.dtype == torch.int8
+    for scales in (kv.key_scales, kv.value_scales) if scaled else ():
+        if scales is None or scales.shape != wanted[:3] or scales.dtype != torch.float32:
+            raise ValueError(
+                f"Scales of int8 keys and values must be [L, S, G] = {list(wanted[:3])}."
+            )
+        if not scales.is_contiguous():
+            raise ValueError("Scales of keys and values must be dense.")
     return wanted[1]
 
 

@@ -115,12 +115,13 @@ def attend(op: ops.Attend, state: Pass) -> None:
     query, key, value = (
         state.registers[name].view(len(state.ids), -1, op.head_size) for name in op.sources
     )
-    keys, values = state.kv.keys[op.layer], state.kv.values[op.layer]
-    keys[state.slots], values[state.slots] = key, value
+    kv = state.kv
+    kv.write(op.layer, state.slots, key, value)
+    key, value = kv.read(op.layer, state.slots, query.dtype)
     out = torch.empty_like(query)
     for segment, slots in zip(state.batch.segments, state.contexts, strict=True):
         own = slice(segment.start, segment.start + segment.rows)
-        context = keys[slots], values[slots]
+        context = kv.read(op.layer, slots, query.dtype)
         out[own] = attend_segment(op, query[own], (key[own], value[own]), context, segment)
     state.registers[op.out] = out.flatten(1)
 

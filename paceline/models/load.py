@@ -34,6 +34,7 @@ from paceline.models.weights import Loading, load_weights
 
 Execute = Callable[[Batch, KVTensors], PassOutput]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+KV_DTYPES = {**DTYPES, "float16": torch.float16, "int8": torch.int8}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,16 +59,23 @@ class LoadedModel:
         """Bytes the weights take in memory."""
         return sum(weight.nbytes for weight in self.weights.values())
 
+    def kv_bytes_per_token(self, kv_dtype: str = "auto") -> int:
+        """Bytes that a token's keys and values take, scales included."""
+        return sum(tensor.nbytes for tensor in self.allocate_kv(1, kv_dtype).tensors)
+
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
         return self.execute(batch, kv)
 
-    def allocate_kv(self, num_slots: int) -> KVTensors:
-        """Zeroed keys and values for so many tokens."""
+    def allocate_kv(self, num_slots: int, kv_dtype: str = "auto") -> KVTensors:
+        """Zeroed keys and values for so many tokens.
+
+        `kv_dtype` is float32, float16, bfloat16, int8 (a scale per token and head), or auto: as
+        the model computes; raises ConfigError for another.
+        """
         spec = self.spec
         shape = (spec.num_layers, num_slots, spec.num_kv_heads, spec.head_size)
-        keys, values = (torch.zeros(shape, dtype=self.dtype, device=self.device) for _ in "kv")
-        return KVTensors(keys, values)
+        return KVTensors.zeros(shape, _kv_dtype(kv_dtype, self.dtype), self.device)
 
 
 def load_model(
@@ -224,6 +232,12 @@ def _kind(dtype: str, quantize: str | None, native: bool) -> str | None:
             " tells whether they were built."
         )
     return quantize
+
+
+def _kv_dtype(name: str, own: torch.dtype) -> torch.dtype:
+    if name not in ("auto", *KV_DTYPES):
+        raise ConfigError(f"kv_dtype must be auto, {', '.join(KV_DTYPES)}, not '{name}'.")
+    return own if name == "auto" else KV_DTYPES[name]
 
 
 def _dtype(name: str, device: str) -> torch.dtype:

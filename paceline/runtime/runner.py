@@ -17,9 +17,9 @@ from paceline.runtime.pack import Rows, pack
 class Runner:
     """One model with a cache of `num_slots` tokens; target and draft models alike."""
 
-    def __init__(self, model: LoadedModel, num_slots: int) -> None:
+    def __init__(self, model: LoadedModel, num_slots: int, kv_dtype: str = "auto") -> None:
         self.model = model
-        self._kv = model.allocate_kv(num_slots)
+        self._kv = model.allocate_kv(num_slots, kv_dtype)
 
     def forward(self, batch: Batch) -> PassOutput:
         """Run one pass."""
@@ -29,7 +29,7 @@ class Runner:
     def move(self, sources: Slots, targets: Slots) -> None:
         """Copy keys and values from slots to slots (sources[M], targets[M]); reads come first."""
         read, written = torch.from_numpy(sources), torch.from_numpy(targets)
-        for tensor in (self._kv.keys, self._kv.values):
+        for tensor in self._kv.tensors:
             tensor[:, written] = tensor[:, read]
 
 

@@ -77,9 +77,9 @@ def test_prefill_chunks_and_decoding(bench, size):
     assert torch.equal(chunked(bench, tokens, size), bench.alone(tokens))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_prefill_chunks_and_decoding_with_keys_and_values_of_16_bits(bench, dtype):
-    bench.kv = KVTensors(bench.kv.keys.to(dtype), bench.kv.values.to(dtype))
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8])
+def test_prefill_chunks_and_decoding_with_smaller_keys_and_values(bench, dtype):
+    bench.kv = KVTensors.zeros(bench.kv.keys.shape, dtype)
     tokens = random_tokens(bench.spec, LENGTH)
     whole = bench.alone(tokens)
     for size in (1, 7, 33):
@@ -143,3 +143,27 @@ def test_a_long_prompt_crosses_every_block(bench):
     """More rows than a sweep and more keys than a tile, beside the same text in two parts."""
     tokens = random_tokens(bench.spec, 203)
     assert torch.equal(chunked(bench, tokens, 150), bench.alone(tokens))
+
+
+def test_int8_keys_and_values_are_the_reference_s(bench):
+    """Scales to the bit, where the first layer's keys are; codes are whole numbers."""
+    tokens, slots = random_tokens(bench.spec, 30), torch.arange(30)
+    reference = Bench(bench.spec, num_slots=64)
+    for each in (bench, reference):
+        each.kv = KVTensors.zeros((*each.kv.keys.shape,), torch.int8)
+        each.forward(Rows(tokens, 0, slots))
+    for ours, theirs in zip(bench.kv.tensors[:2], reference.kv.tensors[:2], strict=True):
+        assert (ours[:, :30].int() - theirs[:, :30].int()).abs().max() <= 1
+        assert ours[:, :30].abs().amax(-1).eq(127).all()
+    for ours, theirs in zip(bench.kv.tensors[2:], reference.kv.tensors[2:], strict=True):
+        torch.testing.assert_close(ours[:, :30], theirs[:, :30], rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("path", HERE.paths)
+def test_every_path_gives_the_same_bits_with_int8(bench, path):
+    bench.kv = KVTensors.zeros(bench.kv.keys.shape, torch.int8)
+    tokens = random_tokens(bench.spec, LENGTH)
+    use_path("portable")
+    wanted = bench.alone(tokens)
+    use_path(path)
+    assert torch.equal(bench.alone(tokens), wanted)

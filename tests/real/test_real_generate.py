@@ -57,3 +57,16 @@ def test_drafted_text_is_the_models_own_in_fewer_passes(
     assert "def " in drafted.text
     print(drafter, drafted.counts.mean_committed_per_pass, drafted.counts.acceptance_rate)
     assert drafted.counts.mean_committed_per_pass > 2.5
+
+
+@pytest.mark.timeout(1800)
+def test_gemma_s_drafted_text_is_its_own() -> None:
+    gemma = LLM("gemma3-270m", draft=("ngram", "suffix"), max_model_len=1024, max_num_requests=1)
+    params = SamplingParams(temperature=0, max_tokens=96)
+    plain = gemma.generate(EDIT, params, speculation=Speculation(k=0))[0]
+    for drafter in ("ngram", "suffix"):
+        drafted = gemma.generate(EDIT, params, speculation=Speculation(drafter=drafter, k=8))[0]
+        print(drafter, drafted.counts.mean_committed_per_pass, drafted.counts.acceptance_rate)
+        assert drafted.token_ids == plain.token_ids
+        assert drafted.text == plain.text
+        assert drafted.counts.accepted > 0

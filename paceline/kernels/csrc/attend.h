@@ -12,8 +12,10 @@ struct AttendTask {
   int64_t out_stride;
   const uint8_t* keys;      // of the layer, [slots, kv heads, D] in kv_type
   const uint8_t* values;
+  const float *key_scales, *value_scales;   // of the layer, [slots, kv heads], for int8
   int64_t slot_stride;      // elements from slot to slot
   int64_t kv_offset;        // elements from a slot's start to this head
+  int kv_heads, kv_head;
   const int64_t* context_slots;
   const int64_t* own_slots;   // [rows of the segment]
   const int32_t* parents;     // [rows]: index of the parent row, -1 for none
@@ -23,6 +25,8 @@ struct AttendTask {
   int window;                 // keys that a row sees; 0 for all
   float scale, soft_cap;      // no cap at 0
 };
+
+inline int kv_bytes(int type) { return type == PL_I8 ? 1 : float_bytes(type); }
 
 constexpr int kQueries = 64;   // query vectors of a task, where one row has no more heads
 

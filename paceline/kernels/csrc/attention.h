@@ -54,8 +54,20 @@ struct Attention {
     return type == PL_F32 ? V::load((const float*)p) : type == PL_F16 ? V::halves(p) : V::brains(p);
   }
 
+  void read_int8(const uint8_t* from, float scale, float* to) const {
+    for (int d = 0; d < task.head_size; ++d) to[d] = float(int8_t(from[d])) * scale;
+    for (int d = task.head_size; d < padded(); ++d) to[d] = 0.0f;
+  }
+
+  void read_key(int64_t slot, float* to) const { read(task.keys, task.key_scales, slot, to); }
+  void read_value(int64_t slot, float* to) const { read(task.values, task.value_scales, slot, to); }
+
   // One slot's vector as floats.
-  void read(const uint8_t* base, int64_t slot, float* to) const {
+  void read(const uint8_t* base, const float* scales, int64_t slot, float* to) const {
+    if (task.kv_type == PL_I8) {
+      const uint8_t* from = base + slot * task.slot_stride + task.kv_offset;
+      return read_int8(from, scales[slot * task.kv_heads + task.kv_head], to);
+    }
     const int size = pl::float_bytes(task.kv_type), whole = task.head_size / kLanes * kLanes;
     const uint8_t* from = base + (slot * task.slot_stride + task.kv_offset) * size;
     for (int d = 0; d < whole; d += kLanes) V::store(to + d, widen(task.kv_type, from + d * size));
@@ -68,7 +80,7 @@ struct Attention {
   // tile[D][16] = the keys of `count` slots side by side.
   void read_keys(const int64_t* slots, int count, float* tile) const {
     for (int j = 0; j < kTile; ++j) {
-      if (j < count) read(task.keys, slots[j], scratch.vector);
+      if (j < count) read_key(slots[j], scratch.vector);
       for (int d = 0; d < task.head_size; ++d) {
         tile[d * kTile + j] = j < count ? scratch.vector[d] : 0.0f;
       }
@@ -153,7 +165,7 @@ struct Attention {
     for (int j = first; j < task.context; j += kTile) {
       const int count = task.context - j < kTile ? task.context - j : kTile;
       for (int k = 0; k < count; ++k) {
-        read(task.values, task.context_slots[j + k], scratch.tile + k * padded());
+        read_value(task.context_slots[j + k], scratch.tile + k * padded());
       }
       mix(scratch.tile, count, 0, queries(), j);
     }
@@ -162,7 +174,7 @@ struct Attention {
   // The rows' own paths, by runs of rows that follow one another.
   void mix_paths() const {
     for (int r = 0; r < task.last; ++r) {
-      read(task.values, task.own_slots[r], scratch.own_values + int64_t(r) * padded());
+      read_value(task.own_slots[r], scratch.own_values + int64_t(r) * padded());
     }
     for (int row = task.first; row < task.last; ++row) {
       const int q = (row - task.first) * task.heads;

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define PL_ABI 2
+#define PL_ABI 3
 
 #pragma GCC visibility push(default)
 #ifdef __cplusplus
@@ -23,7 +23,8 @@ enum pl_path { PL_PORTABLE = 0, PL_AVX2 = 1, PL_AVXVNNI = 2, PL_AVX512 = 3, PL_P
 // Weight formats carry GGUF's own type numbers.
 enum pl_format {
   PL_F32 = 0, PL_F16 = 1, PL_Q4_0 = 2, PL_Q4_1 = 3, PL_Q5_0 = 6, PL_Q5_1 = 7, PL_Q8_0 = 8,
-  PL_Q4_K = 12, PL_Q5_K = 13, PL_Q6_K = 14, PL_BF16 = 30
+  PL_Q4_K = 12, PL_Q5_K = 13, PL_Q6_K = 14, PL_BF16 = 30,
+  PL_I8 = 24   // of keys and values alone
 };
 
 // A packed matrix [out_features, in_features]; `data` is 64-byte aligned and owned by the caller.
@@ -107,8 +108,9 @@ typedef struct {
   int32_t rows, logit_row_count;
   const pl_segment* segments;
   int32_t segment_count;
-  int32_t kv_type;                 // PL_F32, PL_F16 or PL_BF16
+  int32_t kv_type;                 // PL_F32, PL_F16, PL_BF16 or PL_I8
   void *keys, *values;             // [layers, slots, kv heads, head_size]
+  float *key_scales, *value_scales;   // [layers, slots, kv heads], of PL_I8
   int64_t slot_count;
   float* const* hidden;            // per layer [rows, width], or null where not wanted
   void* scratch;                   // pl_scratch_bytes of the widest quantised source

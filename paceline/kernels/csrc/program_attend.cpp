@@ -1,4 +1,5 @@
 // Writing keys and values to their slots, and attention, cut into tasks.
+#include <math.h>
 #include <string.h>
 
 #include <vector>
@@ -21,27 +22,52 @@ void write_vector(const float* from, int count, int type, uint8_t* to) {
   }
 }
 
+// x = scale * q, q in -127 .. 127, rounded to nearest even; returns the scale.
+float write_int8(const float* from, int count, uint8_t* to) {
+  float largest = 0.0f;
+  for (int i = 0; i < count; ++i) largest = fabsf(from[i]) > largest ? fabsf(from[i]) : largest;
+  const float scale = largest / 127.0f, divisor = scale > 1e-30f ? scale : 1e-30f;
+  for (int i = 0; i < count; ++i) to[i] = uint8_t(int8_t(nearbyintf(from[i] / divisor)));
+  return scale;
+}
+
+// The keys or the values of a layer.
+struct Cache {
+  uint8_t* data;
+  float* scales;
+};
+
 struct Layer {
-  uint8_t *keys, *values;
-  int64_t slot_elements;
-  int type;
+  Cache keys, values;
+  int kv_heads, head_size, type;
+  int slot_elements() const { return kv_heads * head_size; }
 };
 
 Layer layer_of(const pl_op& op, const Run& run) {
   const pl_pass& pass = run.pass;
-  const int64_t elements = int64_t(op.kv_heads) * op.head_size;
-  const int64_t at = op.layer * pass.slot_count * elements * float_bytes(pass.kv_type);
-  return {static_cast<uint8_t*>(pass.keys) + at, static_cast<uint8_t*>(pass.values) + at, elements,
-          pass.kv_type};
+  const int64_t vectors = op.layer * pass.slot_count * op.kv_heads;
+  const int64_t at = vectors * op.head_size * kv_bytes(pass.kv_type);
+  const auto cache = [&](void* data, float* scales) {
+    return Cache{static_cast<uint8_t*>(data) + at, scales ? scales + vectors : nullptr};
+  };
+  return {cache(pass.keys, pass.key_scales), cache(pass.values, pass.value_scales), op.kv_heads,
+          op.head_size, pass.kv_type};
+}
+
+void write_slot(const Layer& layer, const Cache& cache, const float* from, int64_t slot) {
+  uint8_t* to = cache.data + slot * layer.slot_elements() * kv_bytes(layer.type);
+  if (layer.type != PL_I8) return write_vector(from, layer.slot_elements(), layer.type, to);
+  for (int head = 0; head < layer.kv_heads; ++head) {
+    const int at = head * layer.head_size;
+    cache.scales[slot * layer.kv_heads + head] = write_int8(from + at, layer.head_size, to + at);
+  }
 }
 
 void write_slots(const pl_op& op, const Run& run, const Layer& layer) {
-  const int width = int(layer.slot_elements);
-  const int64_t bytes = width * float_bytes(layer.type);
   for (int row = 0; row < run.pass.rows; ++row) {
-    const int64_t at = run.pass.slots[row] * bytes, from = int64_t(row) * width;
-    write_vector(run.source(op, 1).data + from, width, layer.type, layer.keys + at);
-    write_vector(run.source(op, 2).data + from, width, layer.type, layer.values + at);
+    const int64_t from = int64_t(row) * layer.slot_elements();
+    write_slot(layer, layer.keys, run.source(op, 1).data + from, run.pass.slots[row]);
+    write_slot(layer, layer.values, run.source(op, 2).data + from, run.pass.slots[row]);
   }
 }
 
@@ -70,7 +96,8 @@ void add_tasks(const pl_op& op, const Run& run, const Layer& layer, const pl_seg
       const int last = first + step < segment.rows ? first + step : segment.rows;
       tasks.push_back(AttendTask{
           run.source(op, 0).data + from + column, width, run.out(op).data + from + column, width,
-          layer.keys, layer.values, layer.slot_elements, int64_t(head) * op.head_size,
+          layer.keys.data, layer.values.data, layer.keys.scales, layer.values.scales,
+          layer.slot_elements(), int64_t(head) * op.head_size, op.kv_heads, head,
           segment.context_slots, run.pass.slots + segment.start, segment.parents,
           depths + segment.start, int(segment.context), first, last, heads, op.head_size,
           layer.type, op.window, op.scale, op.soft_cap});

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from paceline.kernels.attention import attend_rows
-from paceline.kernels.batch import Batch
+from paceline.kernels.batch import Batch, KVTensors
 from paceline.kernels.ops import LOGITS, Attend, LogitRows
 from paceline.kernels.reference import KERNELS, Pass
 from paceline.kernels.rows import LANES, ROW_TILE
@@ -191,3 +191,23 @@ def test_hidden_states_of_the_layers_asked_for(bench: Bench) -> None:
     for op in head:
         KERNELS[type(op)](op, state)
     torch.testing.assert_close(state.registers[LOGITS], logits)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int8])
+def test_chunks_with_smaller_keys_and_values(bench: Bench, dtype: torch.dtype) -> None:
+    bench.kv = KVTensors.zeros(bench.kv.keys.shape, dtype)
+    tokens = random_tokens(bench.spec, 70)
+    whole = bench.alone(tokens)
+    assert torch.equal(chunked(bench, tokens, 9), whole)
+    wanted = Bench(bench.spec).alone(tokens)
+    assert 0 < (whole - wanted).norm() < 0.05 * wanted.norm()
+
+
+def test_int8_keeps_each_number_within_half_a_step() -> None:
+    kv, slots = KVTensors.zeros((1, 9, 2, 16), torch.int8), torch.tensor([4, 2, 7])
+    key, value = torch.randn(3, 2, 16), torch.zeros(3, 2, 16)
+    kv.write(0, slots, key, value)
+    found, zeros = kv.read(0, slots, torch.float32)
+    step = key.abs().amax(-1, keepdim=True) / 127
+    assert ((found - key).abs() <= step * 0.5001).all()
+    assert not zeros.any()

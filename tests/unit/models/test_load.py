@@ -72,6 +72,16 @@ def test_an_unknown_dtype(folder: Path) -> None:
         load_model(folder, dtype="int3")
 
 
+def test_numbers_of_keys_and_values(folder: Path) -> None:
+    sizes = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
+    model = load_model(folder)
+    for name, size in sizes.items():
+        scales = 2 * 3 * 2 * 4 if name == "int8" else 0
+        assert model.kv_bytes_per_token(name) == 2 * 3 * 2 * 8 * size + scales
+    with pytest.raises(ConfigError, match=r"kv_dtype must be auto, float32, .* not 'int4'"):
+        model.allocate_kv(1, "int4")
+
+
 @pytest.mark.parametrize("device", ["nonsense", "", "cuda:", "cuda:-1", "mps", "cuda:1 "])
 def test_an_unknown_device(device: str) -> None:
     """Told before the model is looked for."""

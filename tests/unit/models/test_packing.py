@@ -12,7 +12,7 @@ from paceline.errors import ConfigError, UnsupportedModelError
 from paceline.kernels.packed import PackedWeight
 from paceline.models import load_model
 from paceline.models.load import LoadedModel
-from tests.model_files import write_gguf
+from tests.model_files import hf_model, write_gguf, write_tokenizer
 from tests.tiny_models import SPECS, random_weights
 
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q5_0", "Q4_K", "Q6_K")
@@ -99,3 +99,33 @@ def test_rows_that_hold_no_whole_blocks(path: Path) -> None:
 def test_settings_that_cannot_be(options: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         load_model("no such model", **options)  # type: ignore[arg-type]
+
+
+GPT2 = replace(SPECS["learned positions"], hidden_size=256, head_size=64, intermediate_size=512)
+"""Its file keeps query, key and value as one tensor."""
+
+
+@pytest.mark.parametrize("chunk_bytes", [5000, 4 << 20])
+def test_matrices_that_share_a_tensor(
+    path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    stored = write_gguf(path, GPT2, random_weights(GPT2), FORMATS)
+    monkeypatch.setattr("paceline.models.packing._CHUNK_BYTES", chunk_bytes)
+    packed = matrices(load_model(path, kernels="native"))
+    assert packed["query.0"].format == packed["value.0"].format
+    assert {"query.0", "key.1", "up.0", "down.1"} < set(packed)
+    for name, weight in packed.items():
+        assert torch.equal(values(weight), stored[name]), name
+
+
+@pytest.mark.parametrize(("quantize", "error"), [(None, 0), ("int8", 2**-7)])
+def test_matrices_that_are_stored_turned(
+    tmp_path: Path, quantize: str | None, error: float
+) -> None:
+    weights = random_weights(GPT2)
+    hf_model(GPT2, weights).save_pretrained(tmp_path)
+    write_tokenizer(tmp_path)
+    packed = matrices(load_model(tmp_path, kernels="native", quantize=quantize))
+    assert {"query.1", "attention_out.0", "up.0", "down.1"} < set(packed)
+    for name, weight in packed.items():
+        assert (values(weight) - weights[name]).norm() <= error * weights[name].norm(), name
