@@ -2,14 +2,64 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 from paceline.errors import RequestError
+from paceline.structured import StructuredOutput
+
+
+def _between(low: float, high: float) -> Callable[[float], bool]:
+    return lambda value: low <= value <= high
+
+
+def _none_or(holds: Callable[[int], bool]) -> Callable[[int | None], bool]:
+    return lambda value: value is None or holds(value)
+
+
+RANGES: Mapping[str, tuple[Callable[[Any], bool], str]] = MappingProxyType(
+    {
+        "temperature": (lambda t: math.isfinite(t) and t >= 0, ">= 0"),
+        "top_k": (lambda k: k >= -1, ">= -1"),
+        "top_p": (lambda p: 0 < p <= 1, "in (0, 1]"),
+        "min_p": (_between(0, 1), "in [0, 1]"),
+        "typical_p": (lambda p: 0 < p <= 1, "in (0, 1]"),
+        "presence_penalty": (_between(-2, 2), "in [-2, 2]"),
+        "frequency_penalty": (_between(-2, 2), "in [-2, 2]"),
+        "repetition_penalty": (lambda r: 0 < r < math.inf, "> 0"),
+        "logit_bias": (lambda b: all(map(math.isfinite, b.values())), "of finite numbers"),
+        "bad_words": (all, "of non-empty strings"),
+        "min_tokens": (lambda n: n >= 0, ">= 0"),
+        "thinking_budget": (_none_or(lambda n: n >= 0), ">= 0"),
+        "n": (lambda n: n >= 1, ">= 1"),
+        "logprobs": (_none_or(lambda n: n >= 0), ">= 0"),
+        "prompt_logprobs": (_none_or(lambda n: n >= 0), ">= 0"),
+        "max_tokens": (lambda n: n >= 1, ">= 1"),
+        "seed": (_none_or(lambda s: 0 <= s < 2**64), "in [0, 2**64)"),
+        "stop": (all, "a non-empty string"),
+    }
+)
+"""For each setting of SamplingParams with a range: what holds, and how to say it."""
+
+_ADJUSTING: Mapping[str, Any] = MappingProxyType(
+    {
+        "allowed_token_ids": (),
+        "bad_words": (),
+        "structured": None,
+        "thinking_budget": None,
+        "min_tokens": 0,
+        "logit_bias": {},
+        "logits_processors": (),
+        "repetition_penalty": 1.0,
+        "frequency_penalty": 0.0,
+        "presence_penalty": 0.0,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +75,36 @@ class SamplingParams:
     """Keep the k most likely ids; 0 or -1 keeps all."""
     top_p: float = 1.0
     min_p: float = 0.0
+    typical_p: float = 1.0
+    """Keep the ids whose surprise is nearest to the mean, up to this mass."""
+    presence_penalty: float = 0.0
+    """Subtracted from the logits of ids that are in the output."""
+    frequency_penalty: float = 0.0
+    """Subtracted as often as the id is in the output."""
+    repetition_penalty: float = 1.0
+    """Divides the positive and multiplies the negative logits of ids in prompt or output."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """id -> what is added to its logit."""
+    bad_words: tuple[str, ...] = ()
+    """Texts whose ids may not come about in the output."""
+    allowed_token_ids: tuple[int, ...] = ()
+    """Nothing but these ids; empty allows all."""
+    logits_processors: tuple[Callable[[list[int], Any], Any], ...] = ()
+    """Each maps (ids of the output so far, logits[V]) to logits[V], at every drafted node too."""
+    structured: StructuredOutput | None = None
+    """What the whole output must be: JSON, a regular expression, a choice, a grammar."""
+    min_tokens: int = 0
+    """Tokens before which nothing ends the output."""
+    thinking_budget: int | None = None
+    """Tokens a thought may take, between the model's marks; then it is closed."""
+    n: int = 1
+    """Samples of the prompt, each with draws of its own."""
+    logprobs: int | None = None
+    """How many of the likeliest ids are told with each token's own log-probability."""
+    prompt_logprobs: int | None = None
+    """The same for the prompt's tokens."""
+    processed_logprobs: bool = False
+    """Whether they are those of the law that was sampled, not of the model's own logits."""
     seed: int | None = None
     """Key of every random draw; with a seed the rule defaults to one whose text is reproducible."""
     max_tokens: int = 128
@@ -37,19 +117,27 @@ class SamplingParams:
         """Check the ranges and normalise `stop` to a tuple."""
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
         object.__setattr__(self, "stop", stop)
-        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
-        checks = (
-            (math.isfinite(self.temperature) and self.temperature >= 0, "temperature", ">= 0"),
-            (self.top_k >= -1, "top_k", ">= -1"),
-            (0 < self.top_p <= 1, "top_p", "in (0, 1]"),
-            (0 <= self.min_p <= 1, "min_p", "in [0, 1]"),
-            (self.max_tokens >= 1, "max_tokens", ">= 1"),
-            (self.seed is None or 0 <= self.seed < 2**64, "seed", "in [0, 2**64)"),
-            (all(stop), "stop", "a non-empty string"),
-        )
-        for holds, name, wanted in checks:
-            if not holds:
-                raise RequestError(f"{name} must be {wanted}, not {getattr(self, name)!r}.")
+        for name in ("stop_token_ids", "bad_words", "allowed_token_ids", "logits_processors"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "logit_bias", dict(self.logit_bias))
+        for name, (holds, wanted) in RANGES.items():
+            value = getattr(self, name)
+            if not holds(value):
+                raise RequestError(f"{name} must be {wanted}, not {value!r}.")
+        if self.min_tokens > self.max_tokens:
+            raise RequestError(
+                f"min_tokens {self.min_tokens} is more than max_tokens {self.max_tokens}."
+            )
+
+    @property
+    def tells_logprobs(self) -> bool:
+        """Whether log-probabilities are wanted."""
+        return self.logprobs is not None or self.prompt_logprobs is not None
+
+    @cached_property
+    def adjusts(self) -> bool:
+        """Whether a setting changes logits by what stands before them."""
+        return any(getattr(self, name) != default for name, default in _ADJUSTING.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,67 +148,13 @@ class Speculation:
     """A name loaded at start, or "none"."""
     k: int | None = None
     rule: str | None = None
+    prediction: str | tuple[int, ...] = ()
+    """A guess of the output, text or ids; the drafter that follows it is then the default."""
 
     def __post_init__(self) -> None:
         """Check the range of k."""
         if self.k is not None and self.k < 0:
             raise RequestError(f"k must be >= 0, not {self.k}.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class StructuredOutput:
-    """What a whole output must be, said in exactly one of five ways; needs paceline[structured].
-
-    Its syntax is checked when a request is added, by the library that reads it.
-
-    Raises:
-        RequestError: none or several are given, or one is empty, too long or no valid text.
-    """
-
-    json_schema: str | Mapping[str, Any] | None = None
-    """A JSON schema, kept as text; properties come in the order in which it names them."""
-    json_object: bool = False
-    """Any JSON object."""
-    regex: str | None = None
-    """A regular expression for all of the output, without look-around."""
-    choice: tuple[str, ...] = ()
-    """One of these strings."""
-    grammar: str | None = None
-    """A grammar as Lark writes it, with a rule `start`, or as GBNF does, with a rule `root`."""
-    disable_any_whitespace: bool = False
-    """Write JSON without any blank."""
-
-    LONGEST: ClassVar[int] = 1 << 16
-    """Characters; bounds the work a hostile request makes."""
-
-    def __post_init__(self) -> None:
-        """Turn the schema into text and `choice` into a tuple; check what needs no library."""
-        if isinstance(self.json_schema, Mapping):
-            object.__setattr__(self, "json_schema", _dump_schema(self.json_schema))
-        object.__setattr__(self, "choice", tuple(self.choice))
-        if not all(isinstance(c, str) and c for c in self.choice):
-            raise RequestError("choice must hold strings that are not empty.")
-        kinds = ("json_schema", "json_object", "regex", "choice", "grammar")
-        given = [kind for kind in kinds if getattr(self, kind) not in (None, False, ())]
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise RequestError(f"Structured output takes one of {', '.join(kinds)}, not {found}.")
-        source = "".join(self.choice) or getattr(self, given[0])
-        if not isinstance(source, str | bool):
-            raise RequestError(f"{given[0]} must be a string, not {type(source).__name__}.")
-        if isinstance(source, str) and not 0 < len(source) <= self.LONGEST:
-            raise RequestError(
-                f"{given[0]} has {len(source)} characters; it must have 1 to {self.LONGEST}."
-            )
-        if isinstance(source, str) and any("\ud800" <= char <= "\udfff" for char in source):
-            raise RequestError(f"{given[0]} holds half a surrogate pair; send valid text.")
-
-
-def _dump_schema(schema: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(schema, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise RequestError(f"json_schema is no JSON: {error}.") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +219,18 @@ class Span:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenLogprobs:
+    """A token's log-probability beside those of the likeliest ids."""
+
+    token: int
+    logprob: float
+    rank: int
+    """1 for the likeliest id."""
+    top: tuple[tuple[int, float], ...]
+    """(id, log-probability) by descending probability, then id."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Delta:
     """What one step committed for one request."""
 
@@ -194,6 +240,8 @@ class Delta:
     token_ids: tuple[int, ...]
     drafted: int
     """How many of token_ids, counted from the first, are accepted draft tokens."""
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    """One entry for each of token_ids, where the request wants them."""
     finish_reason: FinishReason | None = None
 
     @property
@@ -220,6 +268,12 @@ class Output:
     text: str
     token_ids: tuple[int, ...]
     finish_reason: FinishReason
+    logprobs: tuple[TokenLogprobs, ...] | None
+    """One entry for each of token_ids; None where the request wants none."""
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] | None
+    """One entry for each token of the prompt; the first, which nothing foretells, has None."""
+    choice: int
+    """The index among the samples of its prompt."""
     prompt_tokens: int
     cached_tokens: int
     drafter: str
@@ -242,4 +296,4 @@ class StepStats:
     preempted: int
     blocks_used: int
     seconds: dict[str, float]
-    """Wall time by phase: schedule, propose, forward, laws, verify, commit, observe."""
+    """Wall time by phase: schedule, propose, pack, forward, laws, verify, commit, observe."""

@@ -12,8 +12,8 @@ from typing import Any
 import paceline.models
 from paceline.models import Tokenizer
 from paceline.sampling.grammar import Grammars, Matcher
+from paceline.structured import StructuredOutput
 from paceline.tree import TokenTree
-from paceline.types import StructuredOutput
 
 TOKENIZER = Tokenizer.from_hf_folder(Path(paceline.models.__file__).parent / "mini" / "target")
 NAMED = TOKENIZER.vocab_size

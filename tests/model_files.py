@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,20 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
-from paceline.models.family import USUAL_GGUF_NAMES, USUAL_HF_NAMES, file_name
+from paceline.models.families import families
+from paceline.models.family import Names, file_name, stem_of
 from paceline.models.spec import ModelSpec
 from paceline.models.weights import to_halves
+from tests.model_configs import ARCHITECTURES, hf_config, write_keys
 
+TURNED = ("query", "key", "query_bias", "key_bias")
+SCALES = {
+    "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+    "IQ4_NL": [0], "IQ4_XS": [0],
+}  # fmt: skip
+"""Where the halves lie that scale a block, of the formats that are written as random blocks."""
 NAMES = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "<|endoftext|>"]
 """A vocabulary: 256 bytes and an end of text."""
 
@@ -46,34 +55,48 @@ def write_gguf(
     The formats take turns over the matrices that have whole blocks; the rest stay F32. Those that
     the gguf package cannot make from numbers are random blocks.
     """
-    writer = gguf.GGUFWriter(path, spec.family)
-    _write_keys(writer, spec)
+    family = families[spec.family]
+    writer = gguf.GGUFWriter(path, ARCHITECTURES.get(spec.family, spec.family))
+    write_keys(writer, spec)
+    _write_vocabulary(writer, spec)
     for key, value in (keys or {}).items():
         writer.add_key_value(key, value, gguf.GGUFValueType.get_type(value))
     stored: dict[str, Tensor] = {}
-    rng = np.random.default_rng(5)
-    for index, (name, tensor) in enumerate(weights.items()):
-        kind = gguf.GGMLQuantizationType[formats[index % len(formats)]]
-        block_values, block_bytes = gguf.GGML_QUANT_SIZES[kind]
-        turned = name.split(".")[0] in ("query", "key", "query_bias", "key_bias")
-        interleaved = turned and spec.family == "llama"
-        numbers = to_pairs(tensor, spec.head_size) if interleaved else tensor
-        if tensor.ndim == 1 or tensor.shape[-1] % block_values:
-            kind, data = gguf.GGMLQuantizationType.F32, numbers.numpy()
-        elif kind.name.endswith("_K"):
-            blocks = tensor.shape[-1] // block_values
-            data = random_blocks(kind.name, len(tensor) * blocks, rng)
-            data = data.reshape(len(tensor), blocks * block_bytes)
-        else:
-            data = gguf.quants.quantize(numbers.numpy(), kind)
+    rng, turns = np.random.default_rng(5), cycle(formats)
+    for name, parts in _by_file_name(family.gguf_names, weights).items():
+        turned = family.gguf_interleaves_rope and stem_of(next(iter(parts))) in TURNED
+        tensor = torch.cat([*parts.values()])
+        numbers = to_pairs(tensor, spec.head_size) if turned else tensor
+        data, kind = _encode(numbers, next(turns) if numbers.ndim > 1 else "F32", rng)
         found = torch.from_numpy(gguf.quants.dequantize(data, kind).reshape(tensor.shape).copy())
-        stored[name] = to_halves(found, spec.head_size) if interleaved else found
-        writer.add_tensor(file_name(USUAL_GGUF_NAMES, name), data, raw_dtype=kind)
+        found = to_halves(found, spec.head_size) if turned else found
+        stored |= zip(parts, found.split([len(part) for part in parts.values()]), strict=True)
+        writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return stored
+
+
+def _by_file_name(names: Names, weights: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """The file's tensors and what each holds, in order."""
+    found: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in weights.items():
+        found.setdefault(file_name(names, name), {})[name] = tensor
+    return found
+
+
+def _encode(numbers: Tensor, name: str, rng: np.random.Generator) -> tuple[Any, Any]:
+    """The numbers in a format, or random blocks of it; and the format."""
+    kind = gguf.GGMLQuantizationType[name]
+    block_values, block_bytes = gguf.GGML_QUANT_SIZES[kind]
+    if numbers.shape[-1] % block_values:
+        return numbers.numpy(), gguf.GGMLQuantizationType.F32
+    if name not in SCALES:
+        return gguf.quants.quantize(numbers.numpy(), kind), kind
+    rows, blocks = len(numbers), numbers.shape[-1] // block_values
+    return random_blocks(name, rows * blocks, rng).reshape(rows, blocks * block_bytes), kind
 
 
 def to_pairs(rows: Tensor, head_size: int) -> Tensor:
@@ -86,25 +109,13 @@ def random_blocks(kind: str, count: int, rng: np.random.Generator) -> NDArray[np
     """Blocks of a ggml format: random bytes, with scales of a sane size."""
     _, block_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
     blocks = rng.integers(0, 256, (count, block_bytes), dtype=np.uint8)
-    places = {"Q8_0": [0], "Q5_0": [0], "Q4_K": [0, 2], "Q6_K": [208]}[kind]
-    for place in places:
+    for place in SCALES[kind]:
         scales = rng.normal(0, 2e-4, count).astype("<f2")
         blocks[:, place : place + 2] = scales.view(np.uint8).reshape(count, 2)
     return blocks
 
 
-def _write_keys(writer: Any, spec: ModelSpec) -> None:
-    writer.add_context_length(spec.max_model_len)
-    writer.add_embedding_length(spec.hidden_size)
-    writer.add_block_count(spec.num_layers)
-    writer.add_feed_forward_length(spec.intermediate_size)
-    writer.add_head_count(spec.num_heads)
-    writer.add_head_count_kv(spec.num_kv_heads)
-    writer.add_key_length(spec.head_size)
-    writer.add_value_length(spec.head_size)
-    writer.add_layer_norm_rms_eps(spec.norm_eps)
-    writer.add_rope_freq_base(spec.rope_theta)
-    writer.add_rope_dimension_count(spec.head_size)
+def _write_vocabulary(writer: Any, spec: ModelSpec) -> None:
     writer.add_vocab_size(spec.vocab_size)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("default")
@@ -114,49 +125,28 @@ def _write_keys(writer: Any, spec: ModelSpec) -> None:
 
 
 def hf_model(spec: ModelSpec, weights: dict[str, Tensor]) -> Any:
-    """transformers' model of the same weights; tensors are shared, not copied."""
-    config = AutoConfig.for_model(
-        spec.family,
-        vocab_size=spec.vocab_size,
-        hidden_size=spec.hidden_size,
-        num_hidden_layers=spec.num_layers,
-        num_attention_heads=spec.num_heads,
-        num_key_value_heads=spec.num_kv_heads,
-        head_dim=spec.head_size,
-        intermediate_size=spec.intermediate_size,
-        max_position_embeddings=spec.max_model_len,
-        rms_norm_eps=spec.norm_eps,
-        rope_parameters=hf_rope(spec),
-        tie_word_embeddings=spec.tie_embeddings,
-        attention_bias=spec.biases.attention_out,
-        mlp_bias=spec.biases.mlp,
-        bos_token_id=None,
-        eos_token_id=256,
-        pad_token_id=None,
-        use_cache=False,
-    )
+    """transformers' model of the same weights; most tensors are shared, not copied."""
+    config = hf_config(spec)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-    state = {file_name(USUAL_HF_NAMES, name): tensor for name, tensor in weights.items()}
+        model = AutoModelForCausalLM.from_config(config)
+    state = hf_state(spec, weights)
     if spec.tie_embeddings:
         state["lm_head.weight"] = weights["embed"]
     model.load_state_dict(state, strict=True, assign=True)
-    model.model.rotary_emb = type(model.model.rotary_emb)(config)
+    if spec.rope_theta is not None:
+        model.model.rotary_emb = type(model.model.rotary_emb)(config)
+    if spec.embedding_scale != 1:
+        model.model.embed_tokens.embed_scale = torch.tensor(spec.embedding_scale)
     return model.eval()
 
 
-def hf_rope(spec: ModelSpec) -> dict[str, object]:
-    """The `rope_parameters` of config.json."""
-    scaling = spec.rope_scaling
-    if scaling is None:
-        return {"rope_type": "default", "rope_theta": spec.rope_theta}
-    found: dict[str, object] = {
-        "rope_type": scaling.kind, "rope_theta": spec.rope_theta, "factor": scaling.factor
-    }  # fmt: skip
-    if scaling.kind == "llama3":
-        found |= {
-            "low_freq_factor": scaling.low_freq_factor,
-            "high_freq_factor": scaling.high_freq_factor,
-            "original_max_position_embeddings": scaling.original_max_len,
-        }
-    return found
+def hf_state(spec: ModelSpec, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights as transformers names and keeps them."""
+    family, state = families[spec.family], {}
+    for stored, parts in _by_file_name(family.hf_names, weights).items():
+        stem = stem_of(next(iter(parts)))
+        tensor = torch.cat([*parts.values()]) if len(parts) > 1 else next(iter(parts.values()))
+        tensor = tensor.t().contiguous() if stem in family.hf_transposed else tensor
+        offset = family.hf_norm_offset
+        state[stored] = tensor - offset if offset and stem.endswith("_norm") else tensor
+    return state

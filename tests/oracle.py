@@ -85,10 +85,9 @@ class Oracle:
                 assert positions == list(range(len(positions)))
                 if segment.start + row in wanted:
                     logits.append(self.logits([int(t) for t in tokens]))
-                    hidden.append(torch.tensor([len(tokens), tokens[-1]]))
+                hidden.append(torch.tensor([len(tokens), tokens[-1]]))
         stacked = torch.stack(logits) if logits else torch.empty(0, self.vocab_size)
-        states = torch.stack(hidden) if hidden else torch.empty(0, 2)
-        return PassOutput(stacked, dict.fromkeys(batch.hidden_layers, states))
+        return PassOutput(stacked, dict.fromkeys(batch.hidden_layers, torch.stack(hidden)))
 
     @staticmethod
     def paths(parents: Sequence[int]) -> list[list[int]]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from paceline.kernels import Batch, KVTensors, PassOutput, Program, Segment, run
 from paceline.models.decoder import build_program
 from paceline.models.family import tensor_shapes
-from paceline.models.spec import Biases, ModelSpec, RopeScaling
+from paceline.models.spec import Biases, ModelSpec, Norms, RopeScaling, SoftCaps, Window
 
 LLAMA3 = RopeScaling(
     kind="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_len=32
@@ -37,6 +37,30 @@ SPECS = {
         head_size=32, intermediate_size=200, max_model_len=256, norm_eps=1e-6, rope_theta=1e4,
         rope_scaling=RopeScaling(kind="linear", factor=2.0),
     ),
+    "head norms": ModelSpec(
+        family="qwen3", vocab_size=290, hidden_size=40, num_layers=2, num_heads=4, num_kv_heads=2,
+        head_size=24, intermediate_size=100, max_model_len=256, norm_eps=1e-6, rope_theta=1e6,
+        norms=Norms(heads=True), tie_embeddings=True,
+    ),
+    "a window on every layer": ModelSpec(
+        family="mistral", vocab_size=260, hidden_size=48, num_layers=2, num_heads=4,
+        num_kv_heads=2, head_size=20, intermediate_size=64, max_model_len=256, norm_eps=1e-5,
+        rope_theta=1e4, window=Window(tokens=19, layers=frozenset({0, 1})),
+    ),
+    "near and far layers": ModelSpec(
+        family="gemma3", vocab_size=300, hidden_size=64, num_layers=3, num_heads=4, num_kv_heads=1,
+        head_size=32, intermediate_size=80, max_model_len=256, norm_eps=1e-6, rope_theta=1e6,
+        rope_scaling=RopeScaling(kind="linear", factor=8.0), norms=Norms(heads=True, after=True),
+        activation="gelu", window=Window(tokens=7, layers=frozenset({0, 2}), rope_theta=1e4),
+        attention_scale=24**-0.5, soft_caps=SoftCaps(scores=4.0, logits=5.0),
+        embedding_scale=8.0, tie_embeddings=True,
+    ),
+    "learned positions": ModelSpec(
+        family="gpt2", vocab_size=280, hidden_size=60, num_layers=2, num_heads=4, num_kv_heads=4,
+        head_size=15, intermediate_size=110, max_model_len=256, norm_eps=1e-5, rope_theta=None,
+        biases=Biases(qkv=True, attention_out=True, mlp=True), norms=Norms(centred=True),
+        activation="gelu", gated=False, tie_embeddings=True,
+    ),
 }  # fmt: skip
 
 
@@ -45,14 +69,15 @@ def random_weights(spec: ModelSpec, dtype: torch.dtype = torch.float32) -> dict[
     generator = torch.Generator().manual_seed(len(repr(spec)))
     return {
         name: (
-            torch.randn(shape, generator=generator) * _spread(name, shape) + ("norm" in name)
+            torch.randn(shape, generator=generator) * _spread(name, shape)
+            + ("norm" in name and "bias" not in name)
         ).to(dtype)
         for name, shape in tensor_shapes(spec).items()
     }
 
 
 def _spread(name: str, shape: tuple[int, ...]) -> float:
-    return 0.2 if len(shape) == 1 or name == "embed" else 1.3 * shape[-1] ** -0.5
+    return 0.2 if len(shape) == 1 or name in ("embed", "positions") else 1.3 * shape[-1] ** -0.5
 
 
 @dataclass

@@ -96,7 +96,7 @@ class Watched:
             for ctx, budget in zip(contexts, budgets, strict=True)
         ]
         growing = [ctx for ctx, length in zip(contexts, lengths, strict=True) if length]
-        missing = [slot for ctx in growing for slot in self.missing(ctx)]
+        missing = {slot for ctx in growing for slot in self.missing(ctx)}
         drafts, paths = self._propose(contexts, budgets), []
         for ctx, length, draft in zip(contexts, lengths, drafts, strict=True):
             check(draft, ctx, length, self.draft)
@@ -108,7 +108,8 @@ class Watched:
         self.draft.read.clear()
         self.draft.filled.clear()
         self.known |= {(ctx.table, ctx.preemptions) for ctx in growing}
-        assert len(self.draft.passes) <= -(-len(missing) // max_rows) + max(lengths)
+        fed = len(missing) + len(growing)
+        assert len(self.draft.passes) <= max(-(-fed // max_rows) - 1, 0) + max(lengths)
         assert max(self.draft.passes, default=0) <= max_rows
         self.rows.append(sum(self.draft.passes))
         return drafts

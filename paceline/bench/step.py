@@ -12,12 +12,11 @@ from statistics import median, quantiles
 from typing import Any
 from unittest.mock import patch
 
-from paceline.engine import LLM
-from paceline.engine import step as engine_step
+from paceline.engine import LLM, scores
 from paceline.errors import ConfigError
 from paceline.models import LoadedModel
 from paceline.sampling import to_probs
-from paceline.types import SamplingParams, StepStats
+from paceline.types import SamplingParams, Speculation, StepStats
 
 WARM_UP_STEPS = 8
 
@@ -43,7 +42,7 @@ class StepOverhead:
     k: int
     steps: int
     phases: dict[str, Spread]
-    """By phase of the step; `forward` is packing there, `propose` the drafter without its model."""
+    """By phase of the step, without the model in `forward` and the draft model in `propose`."""
     overhead: Spread
     """The whole step, with what lies between its phases."""
 
@@ -52,7 +51,9 @@ class StepOverhead:
         return asdict(self)
 
 
-def measure_step(llm: LLM, prompt: str, params: SamplingParams, k: int) -> StepOverhead:
+def measure_step(
+    llm: LLM, prompt: str, params: SamplingParams, drafter: str, k: int
+) -> StepOverhead:
     """Generate once and measure every step that drafted k tokens, after a few to warm up.
 
     Raises:
@@ -60,9 +61,13 @@ def measure_step(llm: LLM, prompt: str, params: SamplingParams, k: int) -> StepO
     """
     found: list[StepStats] = []
     samples: dict[str, list[float]] = defaultdict(list)
+    speculation = Speculation(drafter=drafter, k=k)
     llm.engine.listeners.append(found.append)
     try:
-        with excluded(llm.engine.model) as excluded_s, llm.stream(prompt, params) as stream:
+        with (
+            excluded(llm.engine.model) as excluded_s,
+            llm.stream(prompt, params, speculation=speculation) as stream,
+        ):
             for step, wall_s in enumerate(wall_times(iter(stream))):
                 stats, left_out_s = found.pop(), dict(excluded_s)
                 excluded_s.clear()
@@ -75,11 +80,12 @@ def measure_step(llm: LLM, prompt: str, params: SamplingParams, k: int) -> StepO
         llm.engine.listeners.remove(found.append)
     if len(samples["overhead"]) < 10:
         raise ConfigError(
-            f"Only {len(samples['overhead'])} steps drafted {k} tokens; ask for more tokens."
+            f"Only {len(samples['overhead'])} steps of the drafter '{drafter}' drafted {k} tokens;"
+            " ask for more tokens."
         )
     overhead = samples.pop("overhead")
     return StepOverhead(
-        drafter=stream.output.drafter if stream.output else "",
+        drafter=drafter,
         k=k,
         steps=len(overhead),
         phases={phase: Spread.of(seconds) for phase, seconds in samples.items()},
@@ -120,7 +126,7 @@ def excluded(target: LoadedModel) -> Iterator[dict[str, float]]:
         forward = timed(LoadedModel.forward, model_phase)
         stack.enter_context(patch.object(LoadedModel, "forward", forward))
         for module in users:
-            phase = "laws" if module is engine_step else "propose"
+            phase = "laws" if module is scores else "propose"
             laws = timed(original, lambda *_, phase=phase: phase)
             stack.enter_context(patch.object(module, "to_probs", laws))
         yield seconds

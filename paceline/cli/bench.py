@@ -35,7 +35,10 @@ def step(
     max_tokens: options.MaxTokens = 256,
     as_json: options.Json = False,
 ) -> None:
-    """Time a step at batch 1 without the models' passes and to_probs: what the engine adds."""
+    """Time a step at batch 1 without the models' passes and to_probs: what the engine adds.
+
+    Without --draft: the model's own draft model and the drafters that look text up.
+    """
     from paceline.bench.step import measure_step
     from paceline.cli.session import load
 
@@ -44,21 +47,25 @@ def step(
     )
     settings: LLMOptions = {"k": k, "kernels": kernels, "threads": threads}
     settings |= {"max_model_len": max_model_len}
-    llm = load(model, draft, 1, **settings)
-    measured = measure_step(llm, defaults.BENCH_PROMPT, params, k or 0)
+    drafts = defaults.bench_drafts_of(model, draft)
+    llm = load(model, drafts, 1, **settings)
+    measured = [measure_step(llm, defaults.BENCH_PROMPT, params, name, k or 0) for name in drafts]
     if as_json:
-        print(json.dumps(measured.as_record()))
+        print(json.dumps({"drafters": [each.as_record() for each in measured]}))
     else:
         print_table(measured)
 
 
-def print_table(measured: StepOverhead) -> None:
-    """A row a phase, the whole last."""
+def print_table(measured: list[StepOverhead]) -> None:
+    """A row a phase and a column a drafter; medians, the whole step's 90th percentile last."""
     from rich.console import Console
     from rich.table import Table
 
-    print(f"{measured.steps} steps, drafter {measured.drafter}, k = {measured.k}")
-    table = Table("phase", "median, ms", "90 %, ms")
-    for phase, spread in (*measured.phases.items(), ("whole step", measured.overhead)):
-        table.add_row(phase, f"{spread.median_ms:.3f}", f"{spread.p90_ms:.3f}")
+    table = Table("phase, ms", *(each.drafter for each in measured))
+    for phase in measured[0].phases:
+        table.add_row(phase, *(f"{each.phases[phase].median_ms:.3f}" for each in measured))
+    table.add_section()
+    table.add_row("whole step", *(f"{each.overhead.median_ms:.3f}" for each in measured))
+    table.add_row("  90 % of steps", *(f"{each.overhead.p90_ms:.3f}" for each in measured))
+    table.add_row("steps", *(str(each.steps) for each in measured))
     Console().print(table)

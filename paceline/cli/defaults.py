@@ -11,9 +11,16 @@ TEMPERATURE = 0.0
 MAX_TOKENS = 128
 CHAT_MAX_TOKENS = 1024
 BATCH = 1
+BENCH_DRAFTS = ("ngram", "suffix")
+"""Drafters measured beside the model's own."""
 BENCH_PROMPT = "def read_lines(path):\n"
 
 
 def drafts_of(model: str, asked: list[str] | None) -> tuple[str, ...]:
     """The option strings asked for, else the model's own."""
     return tuple(asked) if asked else DRAFTS.get(model, ())
+
+
+def bench_drafts_of(model: str, asked: list[str] | None) -> list[str]:
+    """The option strings asked for, else those that `bench step` compares."""
+    return asked or [*DRAFTS.get(model, ()), *BENCH_DRAFTS]

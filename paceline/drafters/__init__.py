@@ -12,9 +12,11 @@ from paceline.drafters.base import (
 )
 from paceline.drafters.host import Host
 from paceline.drafters.none import OFF
+from paceline.drafters.prediction import PREDICTION
 
 __all__ = [
     "OFF",
+    "PREDICTION",
     "DraftContext",
     "Drafter",
     "Host",

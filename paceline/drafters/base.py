@@ -11,7 +11,7 @@ from torch import Tensor
 from paceline.cache import BlockTable
 from paceline.chooser import Draw, Keyed, Purpose
 from paceline.registry import Registry
-from paceline.sampling import to_probs
+from paceline.sampling import History, Prefix, to_probs
 from paceline.tree import Draft, DraftBuilder
 from paceline.types import SamplingParams
 from paceline.verify import Rule
@@ -46,9 +46,20 @@ class DraftContext:
     preemptions: int
     """How often the request lost its blocks; a change voids what was cached in them."""
 
-    def law(self, logits: Tensor) -> Tensor:
-        """The drafter's law[V] under the request's own sampling settings, from logits[V]."""
-        return to_probs(logits[None], [self.params])[0]
+    history: History
+    """The tokens as the settings see them that look back."""
+    prediction: tuple[int, ...] = ()
+    """The caller's guess of the output, if there is one."""
+
+    def prefix(self, path: tuple[int, ...] = ()) -> Prefix:
+        """What stands before the position behind a path of drafted tokens."""
+        return Prefix(self.history, path)
+
+    def law(self, logits: Tensor, path: tuple[int, ...] = ()) -> Tensor:
+        """The drafter's law[V] behind a drafted path, from logits[V], under the request's own
+        sampling settings.
+        """
+        return to_probs(logits[None], [self.params], [self.prefix(path)])[0]
 
     def draw(self, builder: DraftBuilder, parent: int, depth: int, law: Tensor) -> int:
         """Draw one child of the row `parent` (at `depth`) from law[V]; return its row.
@@ -70,13 +81,15 @@ class Observation:
 
     context: DraftContext
     draft: Draft
+    start: int
+    """Position of the first of the request's tokens that the pass ran."""
     path: tuple[int, ...]
     """Accepted rows of the draft's tree, up to where the output ended."""
     committed: tuple[int, ...]
-    """Tokens appended to the request, stops already applied."""
+    """Tokens appended to the request, stops already applied; none after a chunk of a prompt."""
     finished: bool
     hidden: dict[int, Tensor]
-    """layer -> hidden[len(draft) + 1, E] of the request's rows."""
+    """layer -> hidden[R, E] of the request's rows: its tokens from `start` on, then the draft's."""
 
 
 class LiveDrafter(Protocol):
@@ -86,7 +99,7 @@ class LiveDrafter(Protocol):
         """One draft a context, of at most its budget of nodes; an empty one is a plain step."""
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        """Learn what became of the last proposals (and of passes that had none)."""
+        """Learn what became of the last proposals, and of passes without one: prompts, too."""
 
     def release(self, request_id: str) -> None:
         """Forget a request that finished or was aborted; unknown ids are fine."""
@@ -146,6 +159,7 @@ drafters: Registry[type[Any]] = Registry(
         "model": "paceline.drafters.model:DraftModel",
         "ngram": "paceline.drafters.ngram:Ngram",
         "suffix": "paceline.drafters.suffix:Suffix",
+        "prediction": "paceline.drafters.prediction:Prediction",
     },
     group="paceline.drafters",
 )

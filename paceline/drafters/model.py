@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 
-from paceline.cache import BlockPool
+from paceline.cache import BlockPool, Slots
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
 from paceline.drafters.host import Host
+from paceline.kernels.batch import Batch
 from paceline.models import check_same_vocabulary, load_model
-from paceline.runtime import Rows, Runner
-from paceline.sampling import to_probs
+from paceline.runtime import Rows, Runner, pack, pack_next
+from paceline.sampling import Prefix, to_probs
 from paceline.tree import NO_DRAFT, Draft, DraftBuilder
 
 
@@ -105,7 +106,7 @@ class DraftCache:
 
 
 class LiveDraftModel:
-    """Runs the draft model; what its cache misses is filled in one sweep before it drafts."""
+    """Runs the draft model; what its cache misses is filled in before it drafts."""
 
     def __init__(
         self, runner: Runner, cache: DraftCache, *, target_vocab_size: int, max_rows: int
@@ -116,56 +117,79 @@ class LiveDraftModel:
 
     def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
         """Chains of the budget, cut at the end of the draft's own context."""
-        growing = [
-            Chain(ctx, cut, self._cache.state(ctx))
-            for ctx, budget in zip(contexts, budgets, strict=True)
-            if (cut := min(budget, self._max_model_len + 1 - len(ctx.tokens))) > 0
-            and self._can_read(ctx)
-        ]
-        self._fill(growing)
-        active = growing
-        while active:
-            logits = self._runner.forward([chain.rows() for chain in active]).logits
-            laws = to_probs(self._fit(logits), [chain.ctx.params for chain in active])
-            for chain, law in zip(active, laws.unbind(), strict=True):
-                chain.extend(law)
-            active = [chain for chain in active if len(chain.builder) < chain.budget]
-        drafts = {chain.ctx.request_id: chain.builder.build() for chain in growing}
+        try:
+            chains = [
+                chain
+                for ctx, budget in zip(contexts, budgets, strict=True)
+                if (chain := self._begin(ctx, budget)) is not None
+            ]
+            if chains:
+                self._grow(chains)
+        except BaseException:
+            self._cache.flags.clear()  # They were set in advance of the passes.
+            raise
+        drafts = {chain.ctx.request_id: chain.builder.build() for chain in chains}
         return [drafts.get(ctx.request_id, NO_DRAFT) for ctx in contexts]
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """Keep the cached draft tokens that were accepted."""
         for seen in observations:
             state = self._cache.requests.get(seen.context.request_id)
-            if state is not None:
+            if state is not None and seen.path:
                 state.tokens += min(state.fed, len(seen.path))
-                state.fed = 0
                 self._cache.flag(seen.context, state)
 
     def release(self, request_id: str) -> None:
         """Forget the request; its flagged blocks stay good for the prefix cache."""
         self._cache.requests.pop(request_id, None)
 
-    def _fill(self, chains: Sequence[Chain]) -> None:
-        """Feed all but the last token of each request, in passes of at most max_rows rows."""
-        room, work = self._max_rows, list[Rows]()
-        for chain in chains:
-            while chain.missing > 1:
-                count = min(chain.missing - 1, room)
-                work.append(chain.fill(count))
-                room -= count
-                if not room:
-                    self._runner.forward(work)
-                    room, work = self._max_rows, []
-        if work:
-            self._runner.forward(work)
-        for chain in chains:
-            self._cache.flag(chain.ctx, chain.state)
+    def _begin(self, ctx: DraftContext, budget: int) -> Chain | None:
+        """The request's chain; None if its context is full or it has ids the draft has no row for.
 
-    def _can_read(self, ctx: DraftContext) -> bool:
-        """Whether the draft has a row for every id it must be fed; a target may have more ids."""
-        unread = ctx.tokens[self._cache.state(ctx).tokens :]
-        return max(unread) < self._runner.model.spec.vocab_size
+        Its tokens count as cached at once, so a prefix it shares with a later one is fed once.
+        """
+        count, state = len(ctx.tokens), self._cache.state(ctx)
+        cut = min(budget, self._max_model_len + 1 - count)
+        if cut < 1 or max(ctx.tokens[state.tokens :]) >= self._runner.model.spec.vocab_size:
+            return None
+        chain = Chain(ctx, cut, state.tokens)
+        state.tokens, state.fed = count, cut - 1
+        self._cache.flag(ctx, state)
+        return chain
+
+    def _grow(self, chains: Sequence[Chain]) -> None:
+        """Run the draft once a depth, drawing a token a chain from each pass."""
+        later = []
+        for depth in range(1, max(chain.budget for chain in chains)):
+            active = [chain for chain in chains if chain.budget > depth]
+            later.append((active, pack_next([chain.slots(depth) for chain in active])))
+        self._fill(chains)
+        self._extend(chains, pack([chain.feed(chain.missing) for chain in chains]))
+        for active, rows in later:
+            rows.tokens[:] = [chain.token for chain in active]
+            self._extend(active, rows.batch)
+
+    def _extend(self, chains: Sequence[Chain], batch: Batch) -> None:
+        """Run a pass whose logits are the chains', and draw the next token of each."""
+        logits = self._runner.forward(batch).logits
+        params, prefixes = [chain.ctx.params for chain in chains], None
+        if any(p.adjusts for p in params):
+            prefixes = [chain.prefix() for chain in chains]
+        laws = to_probs(self._fit(logits), params, prefixes)
+        for chain, law in zip(chains, laws, strict=True):
+            chain.extend(law)
+
+    def _fill(self, chains: Sequence[Chain]) -> None:
+        """Feed what goes beyond the rows of one pass, in passes before it."""
+        excess = sum(chain.missing for chain in chains) - self._max_rows
+        while excess > 0:
+            room, work = min(excess, self._max_rows), list[Rows]()
+            for chain in chains:
+                if room and chain.missing > 1:
+                    work.append(chain.feed(min(chain.missing - 1, room)))
+                    room -= len(work[-1].tokens)
+            self._runner.forward(pack(work))
+            excess -= self._max_rows
 
     def _fit(self, logits: torch.Tensor) -> torch.Tensor:
         """Cut or pad logits[N, V] to the target's vocabulary; padding ids have no mass."""
@@ -178,37 +202,35 @@ class LiveDraftModel:
 class Chain:
     """One request's draft as it grows."""
 
-    def __init__(self, ctx: DraftContext, budget: int, state: Filled) -> None:
-        self.ctx, self.budget, self.state = ctx, budget, state
+    def __init__(self, ctx: DraftContext, budget: int, cached: int) -> None:
+        self.ctx, self.budget = ctx, budget
         self.builder = DraftBuilder()
-        state.fed = 0
+        self.token = 0
+        """The token drawn last."""
+        self._cached = cached
 
     @property
     def missing(self) -> int:
         """Committed tokens that the draft has not been fed."""
-        return len(self.ctx.tokens) - self.state.tokens
+        return len(self.ctx.tokens) - self._cached
 
-    def fill(self, count: int) -> Rows:
-        """The rows of the next `count` committed tokens, which count as cached from here on."""
-        start = self.state.tokens
-        self.state.tokens += count
+    def feed(self, count: int) -> Rows:
+        """The rows of the next `count` committed tokens; the last of all has logits."""
+        start, self._cached = self._cached, self._cached + count
         return Rows(
-            tokens=self.ctx.tokens[start : start + count],
+            tokens=self.ctx.tokens[start : self._cached],
             start=start,
-            slots=self.ctx.table.slots(0, start + count),
-            wants_logits=False,
+            slots=self.ctx.table.slots(0, self._cached),
+            logit_tokens=int(not self.missing),
         )
 
-    def rows(self) -> Rows:
-        """The row whose logits say the next draft token: the last one committed or drafted."""
-        depth = len(self.builder)
-        if not depth:
-            return replace(self.fill(1), wants_logits=True)
-        self.state.fed += 1
-        position = len(self.ctx.tokens) + depth - 1
-        return Rows(
-            tokens=[self.token], start=position, slots=self.ctx.table.slots(0, position + 1)
-        )
+    def slots(self, drafted: int) -> Slots:
+        """The slots of the committed tokens and of so many drafted ones."""
+        return self.ctx.table.slots(0, len(self.ctx.tokens) + drafted)
+
+    def prefix(self) -> Prefix:
+        """What stands before the token to be drawn."""
+        return self.ctx.prefix(tuple(map(self.builder.token, range(1, len(self.builder) + 1))))
 
     def extend(self, law: torch.Tensor) -> None:
         """Draw the next token from law[V]."""

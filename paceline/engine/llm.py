@@ -93,6 +93,8 @@ class LLM:
     ) -> list[Output]:
         """Continue each prompt (text as it is, or ids); outputs come in the order of prompts.
 
+        A prompt with `n` samples has n outputs, one after the other, each its own `choice`.
+
         Raises:
             RequestError: one of the prompts cannot run; then none does.
         """
@@ -101,7 +103,8 @@ class LLM:
         streams: list[Stream] = []
         try:
             for prompt, setting in zip(batch, settings, strict=True):
-                streams.append(self.stream(prompt, setting, speculation=speculation))
+                for choice in range(setting.n):
+                    streams.append(self._start(prompt, setting, speculation, choice))
             return [stream.finish() for stream in streams]
         finally:
             for stream in streams:
@@ -125,13 +128,26 @@ class LLM:
         *,
         speculation: Speculation | None = None,
     ) -> Stream:
-        """Continue one prompt, delta by delta; several streams share the engine's passes."""
+        """Continue one prompt, delta by delta; several streams share the engine's passes.
+
+        Raises:
+            RequestError: the prompt cannot run, or more than one sample of it is asked for.
+        """
+        setting = params or SamplingParams()
+        if setting.n != 1:
+            raise RequestError(f"A stream is one sample, not n = {setting.n}; use generate().")
+        return self._start(prompt, setting, speculation, choice=0)
+
+    def _start(
+        self, prompt: Prompt, params: SamplingParams, speculation: Speculation | None, choice: int
+    ) -> Stream:
         ids = self.encode(prompt) if isinstance(prompt, str) else prompt
         request = Request(
             id=str(next(self._ids)),
             prompt_ids=tuple(ids),
-            params=params or SamplingParams(),
+            params=params,
             speculation=speculation or Speculation(),
+            choice=choice,
         )
         self.engine.add(request)
         self._inboxes[request.id] = deque()

@@ -8,10 +8,20 @@ from dataclasses import dataclass, field
 from paceline.cache import BlockPool, BlockTable
 from paceline.chooser import Keyed
 from paceline.drafters import DraftContext
+from paceline.engine.settings import setting_ids
 from paceline.engine.stop import OutputText, ends
 from paceline.models import Tokenizer
+from paceline.sampling import History
+from paceline.sampling.grammar import Matcher
 from paceline.tree import Draft
-from paceline.types import FinishReason, Output, Request, SpeculationCounts, Timing
+from paceline.types import (
+    FinishReason,
+    Output,
+    Request,
+    SpeculationCounts,
+    Timing,
+    TokenLogprobs,
+)
 from paceline.verify import Rule
 
 
@@ -65,8 +75,15 @@ class Sequence:
     """A request from arrival to finish: its tokens, blocks, text, counters."""
 
     def __init__(
-        self, request: Request, tokenizer: Tokenizer, pool: BlockPool, limits: Limits, seed: int
+        self,
+        request: Request,
+        tokenizer: Tokenizer,
+        pool: BlockPool,
+        limits: Limits,
+        seed: int,
+        matcher: Matcher | None = None,
     ) -> None:
+        ids = setting_ids(request.params, tokenizer, limits.eos_ids)
         self.request, self.params, self.limits = request, request.params, limits
         self.tokens = list(request.prompt_ids)
         self.table = BlockTable(pool)
@@ -78,6 +95,11 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self.text = OutputText(tokenizer, request.params.stop)
         self.tally = Tally()
+        self.history = History(self.tokens, len(self.tokens), ids, matcher)
+        guess = request.speculation.prediction
+        self._prediction = tuple(tokenizer.encode(guess) if isinstance(guess, str) else guess)
+        self.logprobs: list[TokenLogprobs] = []
+        self.prompt_logprobs: list[TokenLogprobs | None] = [None]
         self._seed = seed
         self._started = self._first_token = self._last_token = 0.0
 
@@ -126,12 +148,15 @@ class Sequence:
             chooser=self.chooser(),
             table=self.table,
             preemptions=self.preemptions,
+            history=self.history,
+            prediction=self._prediction,
         )
 
     def start(self) -> None:
         """Take over what the prefix cache holds of the tokens."""
         self._started = self._started or time.perf_counter()
-        self.computed = self.table.adopt_prefix(self.tokens)
+        if self.params.prompt_logprobs is None:  # else every row of the prompt must be run
+            self.computed = self.table.adopt_prefix(self.tokens)
         if not self.preemptions:
             self.cached_tokens = self.computed
 
@@ -141,7 +166,7 @@ class Sequence:
         self.computed = 0
         self.preemptions += 1
 
-    def commit(self, drafted: tuple[int, ...], token: int) -> tuple[int, ...]:
+    def commit(self, drafted: list[int], token: int) -> tuple[int, ...]:
         """Append accepted draft tokens and the target's own, until one of them ends the output.
 
         Returns those appended.
@@ -152,13 +177,16 @@ class Sequence:
             self.finish_reason = self._finish_after(committed, drafted=count <= len(drafted))
             if self.finish_reason:
                 break
+        if self.history.matcher is not None:
+            self.history.matcher.advance(tokens[:count])
         self._last_token = time.perf_counter()
         self._first_token = self._first_token or self._last_token
         return tokens[:count]
 
     def _finish_after(self, token: int, drafted: bool) -> FinishReason | None:
         """A stop outranks a length that the same token reaches."""
-        stopped = self.text.push(token, drafted)
+        may_stop = self.output_tokens >= self.params.min_tokens
+        stopped = self.text.push(token, drafted, may_stop)
         ended = ends(token, self.params, self.limits.eos_ids)
         full = (
             self.output_tokens >= self.params.max_tokens
@@ -170,6 +198,10 @@ class Sequence:
             return FinishReason.STOP
         return FinishReason.LENGTH if full else None
 
+    def _told_prompt(self) -> tuple[TokenLogprobs | None, ...] | None:
+        wanted = self.params.prompt_logprobs is not None
+        return tuple(self.prompt_logprobs) if wanted else None
+
     def output(self) -> Output:
         """The finished request's result."""
         assert self.finish_reason is not None
@@ -178,6 +210,9 @@ class Sequence:
             text=self.text.text,
             token_ids=tuple(self.tokens[self.prompt_tokens :]),
             finish_reason=self.finish_reason,
+            logprobs=tuple(self.logprobs) if self.params.logprobs is not None else None,
+            prompt_logprobs=self._told_prompt(),
+            choice=self.request.choice,
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             drafter=self.drafter,

@@ -1,12 +1,11 @@
-"""One step of the engine: schedule, draft, pack, forward, laws, verify, commit, observe."""
+"""One step of the engine: schedule, propose, pack, forward, laws, verify, commit, observe."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,45 +13,30 @@ from torch import Tensor
 
 from paceline.cache import BlockPool, Slots
 from paceline.drafters import LiveDrafter, Observation
-from paceline.engine.scheduler import BudgetFor, Plan, Scheduler, Work
+from paceline.engine.legal import under_grammar
+from paceline.engine.proposal import Proposal
+from paceline.engine.scheduler import BudgetFor, Plan, Scheduler
+from paceline.engine.scores import Told, split_rows, target_laws
+from paceline.engine.sequence import Sequence
 from paceline.errors import ConfigError
-from paceline.runtime import Rows, Runner
-from paceline.sampling import to_probs
-from paceline.tree import NO_DRAFT, Draft, kv_moves
-from paceline.types import Delta, StepStats
+from paceline.runtime import Runner, pack
+from paceline.tree import NO_DRAFT, kv_moves
+from paceline.types import Delta, StepStats, TokenLogprobs
 from paceline.verify import Verdict
 
 
 class Clock:
-    """Wall time by phase of one step."""
+    """Wall time of one step by phase; a phase ends where the next one begins."""
 
     def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
+        self._began = time.perf_counter()
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Time a phase."""
-        start = time.perf_counter()
-        yield
-        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
-
-    def take(self) -> dict[str, float]:
-        """The times since the last call."""
-        seconds, self._seconds = self._seconds, {}
-        return seconds
-
-
-@dataclass(frozen=True, eq=False)
-class Proposal:
-    """One sequence's work and its draft, from propose to observe."""
-
-    work: Work
-    draft: Draft = NO_DRAFT
-
-    @property
-    def logit_count(self) -> int:
-        """Rows of the pass whose laws belong to it."""
-        return len(self.draft) + 1 if self.work.samples else 0
+    def lap(self, phase: str) -> None:
+        """End a phase."""
+        now = time.perf_counter()
+        self.seconds[phase] = now - self._began
+        self._began = now
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,87 +48,91 @@ class Step:
     pool: BlockPool
     drafters: Mapping[str, LiveDrafter]
     hidden_layers: tuple[int, ...] = ()
-    clock: Clock = field(default_factory=Clock)
 
     def run(self, budget_for: BudgetFor) -> tuple[list[Delta], StepStats]:
         """Run one pass; return what it committed and its statistics."""
-        with self.clock.phase("schedule"):
-            plan = self.scheduler.schedule(budget_for)
-        with self.clock.phase("propose"):
-            proposals = self._propose(plan)
-        with self.clock.phase("forward"):
-            out = self.runner.forward([rows(p) for p in proposals], self.hidden_layers)
+        clock = Clock()
+        plan = self.scheduler.schedule(budget_for)
+        clock.lap("schedule")
+        proposals = self._propose(plan)
+        clock.lap("propose")
+        batch = pack([p.pass_rows() for p in proposals], self.hidden_layers)
+        clock.lap("pack")
+        out = self.runner.forward(batch)
+        clock.lap("forward")
         sampled = [p for p in proposals if p.work.samples]
-        with self.clock.phase("laws"):
-            laws = to_probs(
-                out.logits,
-                [p.work.sequence.params for p in sampled for _ in range(p.logit_count)],
-            )
-        with self.clock.phase("verify"):
-            verdicts = verify(sampled, laws)
-        with self.clock.phase("commit"):
-            observations = self._commit(sampled, verdicts, out.hidden)
-            prefill([p.work for p in proposals if not p.work.samples])
-        with self.clock.phase("observe"):
-            self._observe(sampled, observations)
-        return [delta(p) for p in zip(sampled, observations, strict=True)], self._stats(
-            plan, proposals, observations
-        )
+        laws = target_laws(out.logits, proposals)
+        clock.lap("laws")
+        verdicts = verify(sampled, laws)
+        clock.lap("verify")
+        told = Told(proposals, out.logits, laws)
+        observations = self._commit(proposals, verdicts, out.hidden, told)
+        deltas = [
+            delta(p.work.sequence, seen, told.entries.get(p, ()))
+            for p, seen in zip(proposals, observations, strict=True)
+            if p.work.samples
+        ]
+        clock.lap("commit")
+        self._observe(proposals, observations)
+        clock.lap("observe")
+        return deltas, self._stats(plan, proposals, observations, clock.seconds)
 
     def _propose(self, plan: Plan) -> list[Proposal]:
         """Ask each drafter once for all its sequences; a draft over its budget is a fault."""
-        by_drafter: dict[str, list[Work]] = defaultdict(list)
-        for work in plan.work:
+        contexts = [work.sequence.context() for work in plan.work]
+        drafts = [NO_DRAFT] * len(contexts)
+        by_drafter: dict[str, list[int]] = defaultdict(list)
+        for index, work in enumerate(plan.work):
             if work.budget:
-                by_drafter[work.sequence.drafter].append(work)
-        drafts: dict[Work, Draft] = {}
-        for name, works in by_drafter.items():
-            budgets = [work.budget for work in works]
-            contexts = [work.sequence.context() for work in works]
-            proposed = self.drafters[name].propose(contexts, budgets)
-            for work, draft in zip(works, proposed, strict=True):
-                if len(draft) > work.budget:
+                by_drafter[work.sequence.drafter].append(index)
+        for name, group in by_drafter.items():
+            budgets = [plan.work[i].budget for i in group]
+            proposed = self.drafters[name].propose([contexts[i] for i in group], budgets)
+            for index, budget, draft in zip(group, budgets, proposed, strict=True):
+                if len(draft) > budget:
                     raise ConfigError(
                         f"The drafter '{name}' proposed {len(draft)} tokens"
-                        f" on a budget of {work.budget}; mend its propose()."
+                        f" on a budget of {budget}; mend its propose()."
                     )
-                drafts[work] = draft
-        return [Proposal(work, drafts.get(work, NO_DRAFT)) for work in plan.work]
+                matcher = contexts[index].history.matcher
+                drafts[index] = under_grammar(draft, matcher, budget) if matcher else draft
+        return [Proposal(*each) for each in zip(plan.work, contexts, drafts, strict=True)]
 
     def _commit(
-        self, proposals: list[Proposal], verdicts: list[Verdict], hidden: dict[int, Tensor]
+        self,
+        proposals: list[Proposal],
+        verdicts: Mapping[Proposal, Verdict],
+        hidden: dict[int, Tensor],
+        told: Told,
     ) -> list[Observation]:
         """The one point where tokens, text, counters and the cache advance, stops applied."""
-        observations, start = [], 0
-        self._move(proposals, verdicts)
-        for proposal, verdict in zip(proposals, verdicts, strict=True):
-            sequence, draft = proposal.work.sequence, proposal.draft
-            context = sequence.context()
-            drafted = tuple(draft.tree.tokens[row - 1] for row in verdict.path)
-            committed = sequence.commit(drafted, verdict.token)
-            path = verdict.path[: len(committed)]
-            sequence.computed = len(sequence.tokens) - 1
+        self._move(verdicts)
+        observations, row = [], 0
+        for proposal in proposals:
+            sequence, start = proposal.work.sequence, proposal.work.sequence.computed
+            told.tell_prompt(proposal)
+            path, committed = commit(proposal, verdicts.get(proposal))
+            told.tell_output(proposal, path, committed)
             sequence.table.publish(sequence.tokens, sequence.computed)
-            if proposal.work.decodes:
-                sequence.tally.add(draft, path, len(committed))
-            stop = start + proposal.logit_count
+            stop = row + proposal.row_count
             observations.append(
                 Observation(
-                    context=context,
-                    draft=draft,
+                    context=proposal.context,
+                    draft=proposal.draft,
+                    start=start,
                     path=path,
                     committed=committed,
                     finished=sequence.finish_reason is not None,
-                    hidden={layer: rows[start:stop] for layer, rows in hidden.items()},
+                    hidden={layer: states[row:stop] for layer, states in hidden.items()},
                 )
             )
-            start = stop
+            row = stop
         return observations
 
-    def _move(self, proposals: list[Proposal], verdicts: list[Verdict]) -> None:
+    def _move(self, verdicts: Mapping[Proposal, Verdict]) -> None:
         """Make the keys and values of accepted paths contiguous."""
         sources, targets = list[Slots](), list[Slots]()
-        for proposal, verdict in zip(proposals, verdicts, strict=True):
+        for proposal, verdict in verdicts.items():
             moves = kv_moves(verdict.path)
             if moves:
                 sequence = proposal.work.sequence
@@ -169,74 +157,72 @@ class Step:
                 self.drafters[sequence.drafter].release(sequence.request.id)
 
     def _stats(
-        self, plan: Plan, proposals: list[Proposal], observations: list[Observation]
+        self,
+        plan: Plan,
+        proposals: list[Proposal],
+        observations: list[Observation],
+        seconds: dict[str, float],
     ) -> StepStats:
         decoding = [p for p in proposals if p.work.decodes]
         return StepStats(
             running=len(self.scheduler.running),
             waiting=len(self.scheduler.waiting),
-            prefill_rows=sum(p.work.rows for p in proposals if not p.work.decodes),
-            verify_rows=sum(p.work.rows + len(p.draft) for p in decoding),
-            proposed=sum(len(p.draft) for p in decoding),
-            accepted=sum(len(seen.path) for seen in observations),
-            committed=sum(len(seen.committed) for seen in observations),
+            prefill_rows=sum([p.work.rows for p in proposals if not p.work.decodes]),
+            verify_rows=sum([p.row_count for p in decoding]),
+            proposed=sum([len(p.draft) for p in decoding]),
+            accepted=sum([len(seen.path) for seen in observations]),
+            committed=sum([len(seen.committed) for seen in observations]),
             preempted=plan.preempted,
             blocks_used=self.pool.used_count,
-            seconds=self.clock.take(),
+            seconds=seconds,
         )
 
 
-def rows(proposal: Proposal) -> Rows:
-    """What the sequence contributes to the pass."""
-    work, sequence = proposal.work, proposal.work.sequence
-    end = sequence.computed + work.rows
-    return Rows(
-        tokens=sequence.tokens[sequence.computed : end],
-        start=sequence.computed,
-        slots=sequence.table.slots(0, end + len(proposal.draft)),
-        draft=proposal.draft,
-        wants_logits=work.samples,
-    )
-
-
-def verify(proposals: list[Proposal], laws: Tensor) -> list[Verdict]:
-    """Verify each draft by its sequence's rule, one batch a rule; laws[N, V]."""
-    verdicts: dict[int, Verdict] = {}
+def verify(proposals: list[Proposal], laws: Tensor) -> dict[Proposal, Verdict]:
+    """The verdict on each draft, by its request's rule; laws[N, V] hold its rows in order."""
     by_rule: dict[str, list[int]] = defaultdict(list)
-    starts, total = [], 0
     for index, proposal in enumerate(proposals):
-        by_rule[proposal.work.sequence.rule.name].append(index)
-        starts.append(total)
-        total += proposal.logit_count
+        by_rule[proposal.context.rule.name].append(index)
+    spans = [laws]
+    if len(by_rule) > 1:
+        spans = split_rows(laws, [proposal.law_count for proposal in proposals])
+    verdicts: dict[Proposal, Verdict] = {}
     for indices in by_rule.values():
         group = [proposals[i] for i in indices]
-        target_probs = laws
-        if len(indices) < len(proposals):
-            spans = [laws[starts[i] : starts[i] + proposals[i].logit_count] for i in indices]
-            target_probs = torch.cat(spans)
-        found = group[0].work.sequence.rule.verify_batch(
+        found = group[0].context.rule.verify_batch(
             [p.draft for p in group],
-            target_probs,
-            [p.work.sequence.chooser() for p in group],
+            laws if len(by_rule) == 1 else torch.cat([spans[i] for i in indices]),
+            [p.context.chooser for p in group],
         )
-        verdicts.update(zip(indices, found, strict=True))
-    return [verdicts[i] for i in range(len(proposals))]
+        verdicts.update(zip(group, found, strict=True))
+    return verdicts
 
 
-def prefill(works: list[Work]) -> None:
-    """Advance the sequences that ran a chunk of their prompt and committed nothing."""
-    for work in works:
-        work.sequence.computed += work.rows
-        work.sequence.table.publish(work.sequence.tokens, work.sequence.computed)
+def commit(proposal: Proposal, verdict: Verdict | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Advance the sequence; return the accepted path and the committed tokens.
+
+    Without a verdict it ran a chunk of its prompt.
+    """
+    work, sequence, draft = proposal.work, proposal.work.sequence, proposal.draft
+    if verdict is None:
+        sequence.computed += work.rows
+        return (), ()
+    tokens = draft.tree.tokens
+    committed = sequence.commit([tokens[row - 1] for row in verdict.path], verdict.token)
+    path = verdict.path[: len(committed)]
+    sequence.computed = len(sequence.tokens) - 1
+    if work.decodes:
+        sequence.tally.add(draft, path, len(committed))
+    return path, committed
 
 
-def delta(pair: tuple[Proposal, Observation]) -> Delta:
+def delta(sequence: Sequence, seen: Observation, logprobs: tuple[TokenLogprobs, ...]) -> Delta:
     """What the step committed for one sequence."""
-    sequence, seen = pair[0].work.sequence, pair[1]
     return Delta(
         request_id=sequence.request.id,
         spans=sequence.text.take(),
         token_ids=seen.committed,
         drafted=min(len(seen.path), len(seen.committed)),
+        logprobs=logprobs,
         finish_reason=sequence.finish_reason,
     )

@@ -20,20 +20,25 @@ class OutputText:
         self._stop = tuple(stop)
         self._longest = max(map(len, self._stop), default=0)
         self.text = ""
+        self._searched = 0
+        """Where stop strings are looked for from."""
         self._shown = 0
         self._spans: deque[tuple[int, bool]] = deque()
         """(end in text, drafted) of pieces that are not wholly shown."""
 
-    def push(self, token: int, drafted: bool) -> bool:
-        """Append a token; True if its text completes a stop string, before which the text ends."""
-        stopped = self._extend(self._stream.push(token), drafted)
+    def push(self, token: int, drafted: bool, may_stop: bool = True) -> bool:
+        """Append a token; True if its text completes a stop string, before which the text ends.
+
+        Text that came while it might not stop is never part of a stop string.
+        """
+        stopped = self._extend(self._stream.push(token), drafted, may_stop)
         if stopped:
             self._longest = 0
         return stopped
 
     def finish(self) -> bool:
         """Append what the stream still held; True as for `push`. Nothing is held back after."""
-        stopped = self._extend(self._stream.flush(), False)
+        stopped = self._extend(self._stream.flush(), False, True)
         self._longest = 0
         return stopped
 
@@ -51,10 +56,13 @@ class OutputText:
                 self._spans.popleft()
         return tuple(spans)
 
-    def _extend(self, piece: str, drafted: bool) -> bool:
-        start = max(0, len(self.text) - self._longest + 1)
+    def _extend(self, piece: str, drafted: bool, may_stop: bool) -> bool:
+        start = max(self._searched, len(self.text) - self._longest + 1)
         self.text += piece
         self._spans.append((len(self.text), drafted))
+        if not may_stop:
+            self._searched = len(self.text)
+            return False
         found = [at for at in (self.text.find(s, start) for s in self._stop) if at >= 0]
         if found:
             self.text = self.text[: min(found)]

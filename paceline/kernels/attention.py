@@ -11,21 +11,26 @@ import torch
 from torch import Tensor
 
 from paceline.kernels.batch import Segment
-from paceline.kernels.rows import LANES, fill, linear, tiles
+from paceline.kernels.ops import Attend
+from paceline.kernels.rows import LANES, fill, linear, soft_cap, tiles
 
 SLAB_ROWS = 64
 """Rows that attend in one go; bounds the scores in memory and what is computed to be masked."""
 
 
 def attend_segment(
-    query: Tensor, key: Tensor, value: Tensor, context: tuple[Tensor, Tensor], segment: Segment
+    op: Attend,
+    query: Tensor,
+    own: tuple[Tensor, Tensor],
+    context: tuple[Tensor, Tensor],
+    segment: Segment,
 ) -> Tensor:
     """Attend for one request's rows.
 
     Args:
+        op: scale, window and cap.
         query: query[rows, H, D].
-        key: key[rows, G, D].
-        value: value[rows, G, D].
+        own: the rows' keys and values [rows, G, D].
         context: keys and values [context, G, D] in logical order.
         segment: whose rows these are.
 
@@ -33,27 +38,29 @@ def attend_segment(
         [rows, H, D].
     """
     before = len(context[0])
-    keys, values = torch.cat((context[0], key)), torch.cat((context[1], value))
-    own = paths(segment)
-    dense = [row for row, path in enumerate(own) if path[-1] == len(path) - 1]
+    keys, values = (torch.cat(parts) for parts in zip(context, own, strict=True))
+    along = paths(segment)
+    dense = [row for row, path in enumerate(along) if path[-1] == len(path) - 1]
     out = torch.empty_like(query)
     for start in range(0, len(dense), SLAB_ROWS):
         slab = dense[start : start + SLAB_ROWS]
         lengths = torch.tensor([before + row + 1 for row in slab], device=query.device)
         end = before + slab[-1] + 1
-        out[slab] = attend_rows(query[slab], keys[:end], values[:end], lengths)
+        out[slab] = attend_rows(op, query[slab], keys[:end], values[:end], lengths)
     for row in set(range(segment.rows)) - set(dense):
-        along = torch.tensor([*range(before), *(before + r for r in own[row])], device=query.device)
-        out[row] = attend_rows(query[row, None], keys[along], values[along])[0]
+        path = [*range(before), *(before + r for r in along[row])]
+        at = torch.tensor(path, device=query.device)
+        out[row] = attend_rows(op, query[row, None], keys[at], values[at])[0]
     return out
 
 
 def attend_rows(
-    query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor | None = None
+    op: Attend, query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor | None = None
 ) -> Tensor:
-    """softmax(query · keysᵀ / sqrt(D)) · values; the softmax in float32.
+    """softmax(cap(scale · query · keysᵀ)) · values; the softmax in float32.
 
     Args:
+        op: scale, window and cap.
         query: query[M, H, D]; head h reads the kv head h // (H / G).
         keys: keys[n, G, D] in logical order.
         values: values[n, G, D].
@@ -65,13 +72,15 @@ def attend_rows(
     M, n, D = len(query), len(keys), query.shape[-1]
     keys, values = fill(keys, 0, LANES), fill(values, 0, LANES)
     seen = torch.full((M, 1), n, device=query.device) if lengths is None else lengths[:, None]
-    unseen = (torch.arange(len(keys), device=query.device) >= seen).unsqueeze(1)  # [M, 1, n]
+    at = torch.arange(len(keys), device=query.device)
+    hidden = at >= seen if op.window is None else (at >= seen) | (at < seen - op.window)
     heads = []
     for group, key, value in zip(
         query.chunk(keys.shape[1], 1), keys.unbind(1), values.unbind(1), strict=True
     ):
-        scores = linear(group.reshape(-1, D), key).view(M, -1, len(key)) * D**-0.5  # [M, H / G, n]
-        scores = scores.masked_fill(unseen, -torch.inf)
+        scores = linear(group.reshape(-1, D), key) * op.scale  # [M · H / G, n]
+        scores = scores if op.soft_cap is None else soft_cap(scores, op.soft_cap)
+        scores = scores.view(M, -1, len(key)).masked_fill(hidden.unsqueeze(1), -torch.inf)
         weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(value.dtype)
         heads.append(weighted_sum(weights.flatten(0, 1), value).view(M, -1, D))
     return torch.cat(heads, dim=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -12,7 +12,8 @@ class Segment:
     """One request's rows within a pass: rows start .. start + rows of the flat batch.
 
     Row i attends to the whole context, then to its ancestors within the segment, then to itself:
-    keys in the order of their logical position on the row's own path.
+    keys in the order of their logical position on the row's own path. A layer's keys and values of
+    all rows of the pass are written before any is read, so a context may lie in another segment.
     """
 
     start: int
@@ -46,7 +47,18 @@ class Batch:
     logit_rows: Tensor
     """logit_rows[N] int64: rows whose logits are wanted."""
     hidden_layers: tuple[int, ...] = ()
-    """Layers whose output hidden states are wanted for the logit rows."""
+    """Layers whose output hidden states are wanted."""
+
+    def to(self, device: str) -> Batch:
+        """The batch on a device."""
+        return Batch(
+            self.ids.to(device),
+            self.positions.to(device),
+            self.slots.to(device),
+            tuple(replace(s, context_slots=s.context_slots.to(device)) for s in self.segments),
+            self.logit_rows.to(device),
+            self.hidden_layers,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +68,7 @@ class PassOutput:
     logits: Tensor
     """logits[N, V] float32."""
     hidden: dict[int, Tensor]
-    """layer -> hidden[N, E]."""
+    """layer -> hidden[T, E]."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from paceline.errors import ConfigError, UnknownNameError
 PATHS = ("portable", "avx2", "avxvnni", "avx512")
 """Instruction-set paths by the library's number, slowest first; all give the same bits."""
 
-_ABI = 1
+_ABI = 2
 _FILE = Path(__file__).with_name("libpaceline.so")
 
 
@@ -65,9 +65,12 @@ class OpStruct(Structure):
         ("heads", c_int32),
         ("kv_heads", c_int32),
         ("head_size", c_int32),
+        ("window", c_int32),
         ("eps", c_float),
-        ("reserved", c_int32),
+        ("scale", c_float),
+        ("soft_cap", c_float),
         ("vector", c_void_p),
+        ("shift", c_void_p),
         ("weight", c_void_p),
     )
 

@@ -26,6 +26,7 @@ KINDS: dict[type, int] = {
         (
             *(ops.Embed, ops.RMSNorm, ops.Linear, ops.Rotation, ops.Rope),
             *(ops.Attend, ops.SiluMul, ops.Add, ops.LayerEnd, ops.LogitRows),
+            *(ops.EmbedPosition, ops.LayerNorm, ops.GeluMul, ops.Gelu, ops.SoftCap),
         )
     )
 }
@@ -66,7 +67,7 @@ class NativeProgram:
         _check_batch(batch, self.program, kv)
         self._reserve(len(batch.ids), len(batch.logit_rows))
         hidden = {
-            layer: torch.empty(len(batch.logit_rows), self._hidden_widths[layer])
+            layer: torch.empty(len(batch.ids), self._hidden_widths[layer])
             for layer in batch.hidden_layers
         }
         arguments, kept = self._pass(batch, kv, hidden)
@@ -114,16 +115,26 @@ class NativeProgram:
         struct.sources[:] = [*sources, -1, -1, -1][:3]
         match op:
             case ops.Embed():
-                struct.weight = self._weight(op.table)
+                struct.weight, struct.scale = self._weight(op.table), op.scale
+            case ops.EmbedPosition():
+                struct.weight, struct.scale = self._weight(op.table), 1.0
             case ops.Linear():
                 struct.weight, struct.vector = self._weight(op.weight), self._vector(op.bias)
             case ops.RMSNorm():
                 struct.vector, struct.eps = self._vector(op.scale), op.eps
+                struct.heads = op.heads
+            case ops.LayerNorm():
+                struct.vector, struct.eps = self._vector(op.scale), op.eps
+                struct.shift = self._vector(op.bias)
             case ops.Rotation():
                 struct.vector = self._vector(op.frequencies)
             case ops.Attend():
                 struct.layer, struct.heads = op.layer, op.num_heads
                 struct.kv_heads, struct.head_size = op.num_kv_heads, op.head_size
+                struct.window, struct.scale = op.window or 0, op.scale
+                struct.soft_cap = op.soft_cap or 0.0
+            case ops.SoftCap():
+                struct.soft_cap = op.cap
             case ops.LayerEnd():
                 struct.layer = op.layer
         return struct
@@ -212,9 +223,8 @@ def _packed_floats(weight: Tensor) -> PackedWeight:
 def _check_batch(batch: Batch, program: ops.Program, kv: KVTensors) -> None:
     slot_count = _check_kv(kv, program)
     rows = len(batch.ids)
-    embed = next(op for op in program.ops if isinstance(op, ops.Embed))
-    _check_indices(batch.ids, rows, embed.table.shape[0], "ids")
-    _check_indices(batch.positions, rows, 2**31, "positions")
+    _check_indices(batch.ids, rows, _table_rows(program, ops.Embed), "ids")
+    _check_indices(batch.positions, rows, _table_rows(program, ops.EmbedPosition), "positions")
     _check_indices(batch.slots, rows, slot_count, "slots")
     _check_indices(batch.logit_rows, len(batch.logit_rows), rows, "logit_rows")
     layers = range(len(program.attends))
@@ -228,6 +238,11 @@ def _check_batch(batch: Batch, program: ops.Program, kv: KVTensors) -> None:
         _check_indices(slots, len(slots), slot_count, "context_slots")
         if any(not -1 <= parent < row for row, parent in enumerate(segment.parents)):
             raise ValueError("A row's parent must be a row before it in its segment, or -1.")
+
+
+def _table_rows(program: ops.Program, kind: type[ops.Embed | ops.EmbedPosition]) -> int:
+    """The least rows of such tables."""
+    return min((op.table.shape[0] for op in program.ops if isinstance(op, kind)), default=2**31)
 
 
 def _rows_of(segments: tuple[Segment, ...]) -> Iterator[int]:

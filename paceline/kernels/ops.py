@@ -14,7 +14,29 @@ from typing import ClassVar
 from torch import Tensor
 
 from paceline.errors import ModelError
+from paceline.kernels.elementwise import Add, Gelu, GeluMul, SiluMul, SoftCap, same_width
 from paceline.kernels.packed import PackedWeight
+
+__all__ = [
+    "LOGITS",
+    "Add",
+    "Attend",
+    "Embed",
+    "EmbedPosition",
+    "Gelu",
+    "GeluMul",
+    "LayerEnd",
+    "LayerNorm",
+    "Linear",
+    "LogitRows",
+    "Op",
+    "Program",
+    "RMSNorm",
+    "Rope",
+    "Rotation",
+    "SiluMul",
+    "SoftCap",
+]
 
 Matrix = Tensor | PackedWeight
 
@@ -24,11 +46,26 @@ LOGITS = "logits"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Embed:
-    """out = table[ids]."""
+    """out = scale · table[ids]."""
 
     out: str
     table: Matrix
     """table[V, E]."""
+    scale: float = 1.0
+    sources: ClassVar[tuple[str, ...]] = ()
+
+    def width(self) -> int:
+        """Width of `out`."""
+        return self.table.shape[1]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EmbedPosition:
+    """out = table[positions]."""
+
+    out: str
+    table: Tensor
+    """table[positions, E]."""
     sources: ClassVar[tuple[str, ...]] = ()
 
     def width(self) -> int:
@@ -38,13 +75,14 @@ class Embed:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RMSNorm:
-    """out = source / sqrt(mean(source²) + eps) · scale."""
+    """out = source / sqrt(mean(source²) + eps) · scale, on each of so many heads by itself."""
 
     source: str
     out: str
     scale: Tensor
-    """scale[E]."""
+    """scale[E / heads]."""
     eps: float
+    heads: int = 1
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -53,7 +91,29 @@ class RMSNorm:
 
     def width(self, source: int) -> int:
         """Width of `out`; raises ModelError where `source` does not fit."""
-        return _same(source, self.scale.shape[0])
+        return same_width(source, self.heads * self.scale.shape[0])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerNorm:
+    """out = (source − mean) / sqrt(variance + eps) · scale + bias."""
+
+    source: str
+    out: str
+    scale: Tensor
+    """scale[E]."""
+    bias: Tensor
+    """bias[E]."""
+    eps: float
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The registers it reads."""
+        return (self.source,)
+
+    def width(self, source: int) -> int:
+        """Width of `out`; raises ModelError where `source` or the bias does not fit."""
+        return same_width(same_width(source, self.scale.shape[0]), self.bias.shape[0])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,9 +134,9 @@ class Linear:
 
     def width(self, source: int) -> int:
         """Width of `out`; raises ModelError where `source` or the bias does not fit."""
-        _same(source, self.weight.shape[1])
+        same_width(source, self.weight.shape[1])
         if self.bias is not None:
-            _same(self.bias.shape[0], self.weight.shape[0])
+            same_width(self.bias.shape[0], self.weight.shape[0])
         return self.weight.shape[0]
 
 
@@ -116,7 +176,10 @@ class Rope:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Attend:
-    """Write the rows' keys and values to their slots, then attend along each row's own path."""
+    """Write the rows' keys and values to their slots, then attend along each row's own path.
+
+    A score is scale · query · key, capped as soft_cap · tanh(score / soft_cap).
+    """
 
     layer: int
     query: str
@@ -126,6 +189,10 @@ class Attend:
     num_heads: int
     num_kv_heads: int
     head_size: int
+    scale: float
+    window: int | None = None
+    """Keys that a row sees, the last of its path; None for all."""
+    soft_cap: float | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -134,45 +201,9 @@ class Attend:
 
     def width(self, query: int, key: int, value: int) -> int:
         """Width of `out`; raises ModelError where a source does not fit the heads."""
-        _same(key, self.num_kv_heads * self.head_size)
-        _same(value, self.num_kv_heads * self.head_size)
-        return _same(query, self.num_heads * self.head_size)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SiluMul:
-    """out = gate · sigmoid(gate) · up."""
-
-    gate: str
-    up: str
-    out: str
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The registers it reads."""
-        return (self.gate, self.up)
-
-    def width(self, gate: int, up: int) -> int:
-        """Width of `out`; raises ModelError where the sources differ."""
-        return _same(gate, up)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Add:
-    """out = left + right."""
-
-    left: str
-    right: str
-    out: str
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The registers it reads."""
-        return (self.left, self.right)
-
-    def width(self, left: int, right: int) -> int:
-        """Width of `out`; raises ModelError where the sources differ."""
-        return _same(left, right)
+        same_width(key, self.num_kv_heads * self.head_size)
+        same_width(value, self.num_kv_heads * self.head_size)
+        return same_width(query, self.num_heads * self.head_size)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -210,7 +241,10 @@ class LogitRows:
         return source
 
 
-Op = Embed | RMSNorm | Linear | Rotation | Rope | Attend | SiluMul | Add | LayerEnd | LogitRows
+Op = (
+    Embed | EmbedPosition | RMSNorm | LayerNorm | Linear | Rotation | Rope | Attend
+    | SiluMul | GeluMul | Gelu | SoftCap | Add | LayerEnd | LogitRows
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -253,9 +287,3 @@ class Program:
     def attends(self) -> tuple[Attend, ...]:
         """Its attention operations, in order."""
         return tuple(op for op in self.ops if isinstance(op, Attend))
-
-
-def _same(width: int, wanted: int) -> int:
-    if width != wanted:
-        raise ModelError(f"a width of {width} meets one of {wanted}.")
-    return width

@@ -84,7 +84,8 @@ class PackedWeight:
         if bias is not None:
             _check_vector(bias, self.out_features)
         out = torch.empty(len(x), self.out_features)
-        scratch = buffer(library().pl_scratch_bytes(self.in_features, len(x)))
+        scratch_bytes = library().pl_scratch_bytes(self.in_features, len(x))
+        scratch = torch.empty(scratch_bytes, dtype=torch.uint8)
         arguments = LinearArgs(
             x=x.data_ptr(),
             x_stride=x.stride(0) if len(x) else 0,

@@ -51,14 +51,26 @@ def run(program: ops.Program, batch: Batch, kv: KVTensors) -> PassOutput:
 def embed(op: ops.Embed, state: Pass) -> None:
     """Look up the rows' tokens."""
     ids, table = state.batch.ids, op.table
-    state.registers[op.out] = (
-        table.rows(ids) if isinstance(table, PackedWeight) else F.embedding(ids, table)
-    )
+    found = table.rows(ids) if isinstance(table, PackedWeight) else F.embedding(ids, table)
+    state.registers[op.out] = found if op.scale == 1 else found * op.scale
+
+
+def embed_position(op: ops.EmbedPosition, state: Pass) -> None:
+    """Look up the rows' positions."""
+    state.registers[op.out] = F.embedding(state.batch.positions, op.table)
 
 
 def rms_norm(op: ops.RMSNorm, state: Pass) -> None:
-    """Normalise each row."""
-    state.registers[op.out] = rows.rms_norm(state.registers[op.source], op.scale, op.eps)
+    """Normalise each head of each row."""
+    source = state.registers[op.source]
+    heads = source.view(len(source), op.heads, -1)
+    state.registers[op.out] = rows.rms_norm(heads, op.scale, op.eps).flatten(1)
+
+
+def layer_norm(op: ops.LayerNorm, state: Pass) -> None:
+    """Centre and normalise each row."""
+    source = state.registers[op.source]
+    state.registers[op.out] = rows.layer_norm(source, op.scale, op.bias, op.eps)
 
 
 def linear(op: ops.Linear, state: Pass) -> None:
@@ -96,7 +108,7 @@ def attend(op: ops.Attend, state: Pass) -> None:
     for segment in state.batch.segments:
         own = slice(segment.start, segment.start + segment.rows)
         context = keys[segment.context_slots], values[segment.context_slots]
-        out[own] = attend_segment(query[own], key[own], value[own], context, segment)
+        out[own] = attend_segment(op, query[own], (key[own], value[own]), context, segment)
     state.registers[op.out] = out.flatten(1)
 
 
@@ -105,15 +117,30 @@ def silu_mul(op: ops.SiluMul, state: Pass) -> None:
     state.registers[op.out] = rows.silu(state.registers[op.gate]) * state.registers[op.up]
 
 
+def gelu_mul(op: ops.GeluMul, state: Pass) -> None:
+    """Gate."""
+    state.registers[op.out] = rows.gelu(state.registers[op.gate]) * state.registers[op.up]
+
+
+def gelu(op: ops.Gelu, state: Pass) -> None:
+    """Bend."""
+    state.registers[op.out] = rows.gelu(state.registers[op.source])
+
+
+def soft_cap(op: ops.SoftCap, state: Pass) -> None:
+    """Keep within ±cap."""
+    state.registers[op.out] = rows.soft_cap(state.registers[op.source], op.cap)
+
+
 def add(op: ops.Add, state: Pass) -> None:
     """Add two registers."""
     state.registers[op.out] = state.registers[op.left] + state.registers[op.right]
 
 
 def layer_end(op: ops.LayerEnd, state: Pass) -> None:
-    """Keep the logit rows' hidden states where they are wanted."""
+    """Keep the hidden states where they are wanted."""
     if op.layer in state.batch.hidden_layers:
-        state.hidden[op.layer] = state.registers[op.source][state.batch.logit_rows]
+        state.hidden[op.layer] = state.registers[op.source]
 
 
 def logit_rows(op: ops.LogitRows, state: Pass) -> None:
@@ -123,12 +150,17 @@ def logit_rows(op: ops.LogitRows, state: Pass) -> None:
 
 KERNELS: dict[type, Callable[[Any, Pass], None]] = {
     ops.Embed: embed,
+    ops.EmbedPosition: embed_position,
     ops.RMSNorm: rms_norm,
+    ops.LayerNorm: layer_norm,
     ops.Linear: linear,
     ops.Rotation: rotation,
     ops.Rope: rope,
     ops.Attend: attend,
     ops.SiluMul: silu_mul,
+    ops.GeluMul: gelu_mul,
+    ops.Gelu: gelu,
+    ops.SoftCap: soft_cap,
     ops.Add: add,
     ops.LayerEnd: layer_end,
     ops.LogitRows: logit_rows,

@@ -13,6 +13,7 @@ On other devices the plain operations run, and no claim is made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -22,6 +23,8 @@ ROW_TILE = 16
 """Rows of one GEMM: of 8, 16 and 32 the one with the best price for 1 to 8 rows and for prompts."""
 LANES = 64
 """Outputs of one GEMM; blocks of them are one batched call that MKL spreads over the threads."""
+PIECE = 16_384
+"""Numbers that torch leaves to one thread; a whole number of SIMD vectors."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -72,9 +75,24 @@ def rms_norm(x: Tensor, scale: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x, scale.shape, scale, eps)
 
 
+def layer_norm(x: Tensor, scale: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """(x[T, E] − mean) / sqrt(variance + eps) · scale[E] + bias[E]."""
+    return F.layer_norm(x, scale.shape, scale, bias, eps)
+
+
 def silu(x: Tensor) -> Tensor:
     """x · sigmoid(x), element by element."""
     return _row_by_row(F.silu, x)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x / 2 · (1 + tanh(sqrt(2 / π) · (x + 0.044715 x³))), element by element."""
+    return _row_by_row(partial(F.gelu, approximate="tanh"), x)
+
+
+def soft_cap(x: Tensor, cap: float) -> Tensor:
+    """cap · tanh(x / cap), element by element."""
+    return _row_by_row(torch.tanh, x / cap) * cap
 
 
 def cos_sin(angles: Tensor) -> Tensor:
@@ -83,6 +101,8 @@ def cos_sin(angles: Tensor) -> Tensor:
 
 
 def _row_by_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Pieces of a row that no thread shares."""
     if not x.is_cpu or not len(x):
         return function(x)
-    return torch.stack([function(row) for row in x.unbind()])
+    pieces = [function(piece) for row in x.unbind() for piece in torch.split(row, PIECE)]
+    return torch.cat(pieces).view(x.shape)

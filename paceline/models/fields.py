@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,8 +72,15 @@ class Fields:
         value = self._get(key, {})
         if not isinstance(value, dict):
             raise self.fault(key, f"{value!r:.80} is no object")
-        inner = {f"{key}.{name}": item for name, item in value.items()}
-        return Fields(inner, self.path, f"{key}.")
+        prefix = f"{self.prefix}{key}."
+        return Fields({prefix + name: item for name, item in value.items()}, self.path, prefix)
+
+    def words(self, key: str, default: Sequence[str] | None = None) -> list[str]:
+        """A list of strings."""
+        value = self._get(key, default)
+        if not isinstance(value, list) or not all(type(item) is str for item in value):
+            raise self.fault(key, f"{value!r:.80} is no list of strings")
+        return value
 
     def _get(self, key: str, default: Any) -> Any:
         value = self.values.get(self.prefix + key)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from paceline.errors import UnsupportedModelError
 from paceline.models import bounds
 from paceline.models.fields import Fields
-from paceline.models.spec import Biases, ModelSpec, RopeScaling
+from paceline.models.spec import Biases, ModelSpec, RopeScaling, Window
 
 ROPE_FACTORS = "rope_freqs.weight"
 """The tensor some files carry in place of rope-scaling keys."""
@@ -27,7 +27,7 @@ def spec_from_gguf(keys: Fields, tensors: Collection[str], biases: Biases) -> Mo
     with keys.fitting("sizes"):
         return ModelSpec(
             family=keys.prefix.removesuffix("."),
-            vocab_size=_vocab_size(keys),
+            vocab_size=vocab_size(keys),
             hidden_size=width,
             num_layers=keys.integer("block_count", high=bounds.LAYERS),
             num_heads=heads,
@@ -39,11 +39,19 @@ def spec_from_gguf(keys: Fields, tensors: Collection[str], biases: Biases) -> Mo
             rope_theta=keys.number("rope.freq_base", 1e4, low=1, high=1e12),
             rope_scaling=_rope_scaling(keys, tensors),
             biases=biases,
+            window=_window(keys),
             tie_embeddings="output.weight" not in tensors,
         )
 
 
-def _vocab_size(keys: Fields) -> int:
+def _window(keys: Fields) -> Window | None:
+    """A window that nothing more is said of is every layer's."""
+    tokens = keys.integer("attention.sliding_window", 0, low=0, high=bounds.CONTEXT)
+    layers = keys.integer("block_count", high=bounds.LAYERS)
+    return Window(tokens=tokens, layers=frozenset(range(layers))) if tokens else None
+
+
+def vocab_size(keys: Fields) -> int:
     """The key of that name, or as many as the tokenizer names."""
     tokens = keys.values.get("tokenizer.ggml.tokens")
     named = len(tokens) if isinstance(tokens, list) else None
@@ -55,9 +63,8 @@ def _refuse_unsupported(keys: Fields, head_size: int) -> None:
     for key in ("attention.value_length", "rope.dimension_count"):
         if keys.integer(key, head_size, high=bounds.WIDTH) != head_size:
             raise UnsupportedModelError(f"{keys.path}: {key} must be the head size, {head_size}.")
-    for key in ("attention.sliding_window", "expert_count"):
-        if keys.integer(key, 0, low=0, high=bounds.CONTEXT):
-            raise UnsupportedModelError(f"{keys.path}: {keys.prefix}{key} is not supported.")
+    if keys.integer("expert_count", 0, low=0, high=bounds.CONTEXT):
+        raise UnsupportedModelError(f"{keys.path}: {keys.prefix}expert_count is not supported.")
 
 
 def _rope_scaling(keys: Fields, tensors: Collection[str]) -> RopeScaling | None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from paceline.errors import ModelFileError, UnsupportedModelError
 from paceline.models import bounds
 from paceline.models.fields import Fields
-from paceline.models.spec import Biases, ModelSpec, RopeScaling
+from paceline.models.spec import Activation, Biases, ModelSpec, RopeScaling, Window
+
+_ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
+    {"silu": "silu", "swish": "silu", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu"}
+)
+"""By config.json's names."""
 
 
 def read_config(folder: Path) -> Fields:
@@ -35,7 +42,7 @@ def spec_from_hf(config: Fields, biases: Biases) -> ModelSpec:
     _refuse_unsupported(config)
     width = config.integer("hidden_size", high=bounds.WIDTH)
     heads = config.integer("num_attention_heads", high=bounds.HEADS)
-    rope = config.group("rope_parameters" if "rope_parameters" in config else "rope_scaling")
+    rope = rope_fields(config, "full_attention")
     theta = rope if "rope_theta" in rope else config
     with config.fitting("sizes"):
         return ModelSpec(
@@ -52,17 +59,57 @@ def spec_from_hf(config: Fields, biases: Biases) -> ModelSpec:
             rope_theta=theta.number("rope_theta", 1e4, low=1, high=1e12),
             rope_scaling=_rope_scaling(rope),
             biases=biases,
+            activation=activation(config, "hidden_act", "silu"),
             tie_embeddings=config.flag("tie_word_embeddings", False),
         )
 
 
+def rope_fields(config: Fields, layers: str) -> Fields:
+    """The rope of some kind of layers, by either name, for each kind by itself or for all."""
+    rope = config.group("rope_parameters" if "rope_parameters" in config else "rope_scaling")
+    return rope.group(layers) if layers in rope else rope
+
+
+def activation(config: Fields, key: str, default: str) -> Activation:
+    """The MLP's activation; raises UnsupportedModelError."""
+    name = config.text(key, default)
+    if name not in _ACTIVATIONS:
+        raise UnsupportedModelError(f"{config.path}: {key} '{name:.80}' is not supported.")
+    return _ACTIVATIONS[name]
+
+
+def window_of(
+    config: Fields, layers: Iterable[int], rope_theta: float | None = None
+) -> Window | None:
+    """Those layers' `sliding_window`; which they are `layer_types` says where it is there."""
+    if "sliding_window" not in config:
+        return None
+    if "layer_types" in config:
+        kinds = config.words("layer_types")
+        if unknown := set(kinds) - {"full_attention", "sliding_attention"}:
+            raise UnsupportedModelError(
+                f"{config.path}: the layer type '{min(unknown):.80}' is not supported."
+            )
+        layers = (i for i, kind in enumerate(kinds) if kind == "sliding_attention")
+    chosen = frozenset(layers)
+    if not chosen:
+        return None
+    tokens = config.integer("sliding_window", high=bounds.CONTEXT)
+    return Window(tokens=tokens, layers=chosen, rope_theta=rope_theta)
+
+
+def upper_window(config: Fields, num_layers: int) -> Window | None:
+    """The window of the layers from `max_window_layers` on, where `use_sliding_window` is set."""
+    if not config.flag("use_sliding_window", False):
+        return None
+    first = config.integer("max_window_layers", 0, low=0, high=bounds.LAYERS)
+    return window_of(config, range(first, num_layers))
+
+
 def _refuse_unsupported(config: Fields) -> None:
     """Refuse what would be computed wrongly."""
-    activation = config.text("hidden_act", "silu")
     refusals = {
-        f"hidden_act '{activation}'": activation not in ("silu", "swish"),
         "quantization_config": "quantization_config" in config,
-        "sliding-window attention": config.flag("use_sliding_window", False),
         "partial_rotary_factor": config.number("partial_rotary_factor", 1.0, low=0, high=1) != 1,
     }
     for what, refused in refusals.items():

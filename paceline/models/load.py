@@ -150,7 +150,7 @@ def _read_hf(folder: Path) -> _Parts:
         family,
         family.read_hf(config),
         Tokenizer.from_hf_folder(folder),
-        read_folder(folder),
+        [file.renamed(family.full_hf_name) for file in read_folder(folder)],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from paceline.errors import ConfigError
 from paceline.kernels.packed import FORMATS, PackedWeight, pack_chunks
-from paceline.models.dequantize import Bytes
+from paceline.models.dequantize import F32, Bytes, Format
 from paceline.models.quantize import ENCODERS
-from paceline.models.tensor_file import StoredTensor, TensorFile
+from paceline.models.tensor_file import TensorFile
 
 Arrange = Callable[[Tensor], Tensor]
 """rows[O, …] in the file's order -> in the model's."""
@@ -35,50 +35,63 @@ class Packing:
         if self.kind not in (None, "float32", "bfloat16", *QUANTIZE):
             raise ConfigError(f"quantize must be {' or '.join(QUANTIZE)}, not '{self.kind}'.")
 
-    def format_of(self, stored: StoredTensor) -> str:
-        """The format of a stored matrix once packed; what has no kernel is kept as float32."""
+    def format_of(self, stored: str, width: int) -> str:
+        """What a matrix of that stored format is packed as; float32 where that has no kernel."""
         match self.kind:
             case "int4":
-                return "Q4_1" if stored.shape[-1] % 256 else "Q4_K"
+                return "Q4_1" if width % 256 else "Q4_K"
             case "int8":
                 return "Q8_0"
             case "bfloat16":
                 return "BF16"
-            case None if stored.format.name in FORMATS:
-                return stored.format.name
+            case None if stored in FORMATS:
+                return stored
             case _:
                 return "F32"
 
-    def load(self, file: TensorFile, name: str, arrange: Arrange | None = None) -> PackedWeight:
-        """Pack one matrix; `arrange` sees all its rows at once.
+    def load(
+        self, file: TensorFile, name: str, heights: Sequence[int], arrange: Arrange | None = None
+    ) -> list[PackedWeight]:
+        """Pack matrices that lie one below the other; `arrange` sees all rows of one at once.
 
         Raises:
-            UnsupportedModelError: its width does not fit the format.
+            UnsupportedModelError: their width does not fit the format.
         """
-        stored = file.tensors[name]
-        target = self.format_of(stored)
-        encode = _encoder(stored, target)
-        shape = stored.shape[0], stored.shape[1]
-        if arrange is None:
-            return pack_chunks(target, shape, map(encode, _row_chunks(file, name)))
-        rows = torch.from_numpy(encode(file.rows(name, 0, stored.shape[0])).copy())
-        return pack_chunks(target, shape, [arrange(rows).contiguous().numpy()])
+        stored, start, packed = file.tensors[name], 0, []
+        width = stored.shape[1]
+        target = self.format_of(stored.format.name, width)
+        encode = _encoder(stored.format, target)
+        for height in heights:
+            stop = start + height
+            chunks: Iterable[Bytes] = map(encode, _row_chunks(file, name, start, stop))
+            if arrange is not None:
+                rows = torch.from_numpy(np.concatenate(list(chunks)))
+                chunks = [arrange(rows).contiguous().numpy()]
+            packed.append(pack_chunks(target, (height, width), chunks))
+            start = stop
+        return packed
+
+    def pack(self, weight: Tensor, stored: str) -> PackedWeight:
+        """Pack weight[O, I] float32, which was decoded from that format."""
+        target = self.format_of(stored, weight.shape[1])
+        rows = weight.contiguous().numpy().view(np.uint8)
+        chunks = [_encoder(F32, target if target in ENCODERS else "F32")(rows)]
+        return pack_chunks(target, (weight.shape[0], weight.shape[1]), chunks)
 
 
-def _row_chunks(file: TensorFile, name: str) -> Iterator[Bytes]:
+def _row_chunks(file: TensorFile, name: str, start: int, stop: int) -> Iterator[Bytes]:
     """Stored rows, a multiple of 16 at a time; their pages go when the next ones are asked for."""
     stored = file.tensors[name]
-    rows = stored.shape[0]
-    size = max(1, _CHUNK_BYTES * rows // max(stored.size_bytes, 1) // 16) * 16
-    for start in range(0, rows, size):
-        stop = min(start + size, rows)
-        yield file.rows(name, start, stop)
-        file.forget_rows(name, start, stop)
+    row_bytes = max(1, stored.size_bytes // stored.shape[0])
+    size = max(1, _CHUNK_BYTES // row_bytes // 16) * 16
+    for first in range(start, stop, size):
+        last = min(first + size, stop)
+        yield file.rows(name, first, last)
+        file.forget_rows(name, first, last)
 
 
-def _encoder(stored: StoredTensor, target: str) -> Callable[[Bytes], Bytes]:
+def _encoder(source: Format, target: str) -> Callable[[Bytes], Bytes]:
     """rows[n, stored bytes] -> rows[n, target bytes]; as they are where the format stays."""
-    source = stored.format
     if source.name == target:
         return lambda rows: rows
     block_values, encode = ENCODERS[target]

@@ -18,7 +18,7 @@ def f32(values: Floats) -> Bytes:
     return values.astype("<f4").view(np.uint8)
 
 
-def _f16(values: Floats) -> Bytes:
+def f16(values: Floats) -> Bytes:
     """IEEE half precision, little endian."""
     return values.astype("<f2").view(np.uint8)
 
@@ -33,7 +33,7 @@ def q8_0(values: Floats) -> Bytes:
     """scale f16 so that the largest of 32 is ±127."""
     scale = np.abs(values).max(axis=1, keepdims=True) / 127
     codes = np.rint(values * _inverse(scale)).astype(np.int8)
-    return np.hstack((_f16(scale), codes.view(np.uint8)))
+    return np.hstack((f16(scale), codes.view(np.uint8)))
 
 
 def q4_1(values: Floats) -> Bytes:
@@ -41,7 +41,7 @@ def q4_1(values: Floats) -> Bytes:
     low = values.min(axis=1, keepdims=True)
     scale = (values.max(axis=1, keepdims=True) - low) / 15
     codes = _codes((values - low) * _inverse(scale))
-    return np.hstack((_f16(scale), _f16(low), codes[:, :16] | codes[:, 16:] << 4))
+    return np.hstack((f16(scale), f16(low), codes[:, :16] | codes[:, 16:] << 4))
 
 
 def q4_k(values: Floats) -> Bytes:
@@ -54,7 +54,7 @@ def q4_k(values: Floats) -> Bytes:
     step, offset = d * scales, dmin * minima
     codes = _codes((sub + offset[:, :, None]) * _inverse(step)[:, :, None]).reshape(n, 4, 2, 32)
     nibbles = (codes[:, :, 0] | codes[:, :, 1] << 4).reshape(n, 128)
-    return np.hstack((_f16(d), _f16(dmin), _packed_pairs(scales, minima), nibbles))
+    return np.hstack((f16(d), f16(dmin), _packed_pairs(scales, minima), nibbles))
 
 
 def _six_bits(sizes: Floats) -> tuple[NDArray[np.uint8], Floats]:
@@ -81,6 +81,7 @@ def _inverse(scale: Floats) -> Floats:
 
 ENCODERS: Mapping[str, tuple[int, Callable[[Floats], Bytes]]] = {
     "F32": (1, f32),
+    "F16": (1, f16),
     "BF16": (1, bf16),
     "Q8_0": (32, q8_0),
     "Q4_1": (32, q4_1),

@@ -44,6 +44,10 @@ class TensorFile:
     mapped: MappedFile
     tensors: Mapping[str, StoredTensor]
 
+    def renamed(self, rename: Callable[[str], str]) -> TensorFile:
+        """The same tensors by other names."""
+        return TensorFile(self.mapped, {rename(name): t for name, t in self.tensors.items()})
+
     def load(self, name: str, dtype: torch.dtype) -> Tensor:
         """Decode one tensor into memory of its own, as float32 and then rounded to `dtype`.
 

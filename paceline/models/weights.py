@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from paceline.errors import ModelFileError
 from paceline.kernels.packed import PackedWeight
-from paceline.models.family import Family, file_name, tensor_shapes
+from paceline.models.family import Family, file_name, stem_of, tensor_shapes
 from paceline.models.packing import Packing
 from paceline.models.progress import Progress
 from paceline.models.spec import ModelSpec
 from paceline.models.tensor_file import TensorFile
+
+_TURNED = ("query", "key", "query_bias", "key_bias")
+_LOOKED_UP = ("positions",)
+"""Matrices that no row is multiplied by."""
+"""Tensors whose rows rope turns in pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +39,15 @@ class Loading:
     def stored_name(self, name: str) -> str:
         """The files' name of a tensor of `tensor_shapes`."""
         return file_name(self.family.gguf_names if self.gguf else self.family.hf_names, name)
+
+    def is_transposed(self, name: str) -> bool:
+        """Whether the files keep the matrix as [I, O]."""
+        return not self.gguf and stem_of(name) in self.family.hf_transposed
+
+    @property
+    def interleaves_rope(self) -> bool:
+        """Whether the rows of a head are in rope's pairs, not halves."""
+        return self.gguf and self.family.gguf_interleaves_rope
 
     def may_ignore(self, stored: str, spec: ModelSpec) -> bool:
         """Whether a tensor that no one asked for does no harm: it repeats what is known."""
@@ -55,10 +70,10 @@ def load_weights(
         problem = f"is missing{_more(missing)}"
         raise ModelFileError(files[0].mapped.path, f"tensor '{missing[0]}'", problem)
     check_tensors(spec, wanted, where, loading)
-    total = sum(where[stored].tensors[stored].size_bytes for stored in wanted.values())
+    total = sum(where[stored].tensors[stored].size_bytes for stored in set(wanted.values()))
     weights, done = dict[str, Tensor | PackedWeight](), 0
-    for name, stored in wanted.items():
-        weights[name] = _load(name, where[stored], loading, spec)
+    for stored, names in sharing(wanted).items():
+        weights |= _load(names, where[stored], loading, spec)
         done += where[stored].tensors[stored].size_bytes
         if loading.progress is not None:
             loading.progress(done, total, "load")
@@ -74,13 +89,15 @@ def check_tensors(
         ModelFileError: a tensor is misshapen or unknown.
     """
     shapes = tensor_shapes(spec)
-    for name, stored in wanted.items():
+    for stored, names in sharing(wanted).items():
         file, shape = where[stored], where[stored].tensors[stored].shape
-        if shape != shapes[name]:
+        fits = (sum(shapes[name][0] for name in names), *shapes[names[0]][1:])
+        fits = fits[::-1] if loading.is_transposed(names[0]) else fits
+        if shape != fits:
             raise ModelFileError(
                 file.mapped.path,
                 f"tensor '{stored}'",
-                f"has the shape {list(shape)}; the model's sizes want {list(shapes[name])}",
+                f"has the shape {list(shape)}; the model's sizes want {list(fits)}",
             )
     known = set(wanted.values())
     unknown = [s for s in where if s not in known and not loading.may_ignore(s, spec)]
@@ -98,17 +115,44 @@ def to_halves(rows: Tensor, head_size: int) -> Tensor:
     return pairs.transpose(1, 2).reshape(rows.shape)
 
 
-def _load(name: str, file: TensorFile, loading: Loading, spec: ModelSpec) -> Tensor | PackedWeight:
-    stored = loading.stored_name(name)
-    turned = name.partition(".")[0] in ("query", "key", "query_bias", "key_bias")
-    halves = turned and loading.gguf and loading.family.gguf_interleaves_rope
+def sharing(wanted: Mapping[str, str]) -> dict[str, list[str]]:
+    """Each of the files' tensors and the tensors that it holds, one below the other."""
+    names: dict[str, list[str]] = {}
+    for name, stored in wanted.items():
+        names.setdefault(stored, []).append(name)
+    return names
 
-    def arrange(rows: Tensor) -> Tensor:
-        return to_halves(rows, spec.head_size) if halves else rows
 
-    if loading.packing is not None and len(file.tensors[stored].shape) == 2:
-        return loading.packing.load(file, stored, arrange if halves else None)
-    return arrange(file.load(stored, loading.dtype)).to(loading.device)
+def _load(
+    names: Sequence[str], file: TensorFile, loading: Loading, spec: ModelSpec
+) -> Mapping[str, Tensor | PackedWeight]:
+    """The tensors that share one of the file's, each dense."""
+    stored = loading.stored_name(names[0])
+    shapes = tensor_shapes(spec)
+    heights = [shapes[name][0] for name in names]
+    matrices = len(shapes[names[0]]) == 2 and stem_of(names[0]) not in _LOOKED_UP
+    packing = loading.packing if matrices else None
+    if packing is not None and not loading.is_transposed(names[0]):
+        halves = loading.interleaves_rope and stem_of(names[0]) in _TURNED
+        arrange = partial(to_halves, head_size=spec.head_size) if halves else None
+        return dict(zip(names, packing.load(file, stored, heights, arrange), strict=True))
+    tensor = file.load(stored, loading.dtype if packing is None else torch.float32)
+    if loading.is_transposed(names[0]):
+        tensor = tensor.t().contiguous()
+    parts = dict(zip(names, torch.split(tensor, heights), strict=True))
+    if packing is not None:
+        kind = file.tensors[stored].format.name
+        return {name: packing.pack(part, kind) for name, part in parts.items()}
+    return {name: _as_wanted(name, part, loading, spec) for name, part in parts.items()}
+
+
+def _as_wanted(name: str, tensor: Tensor, loading: Loading, spec: ModelSpec) -> Tensor:
+    stem, family = stem_of(name), loading.family
+    if loading.interleaves_rope and stem in _TURNED:
+        tensor = to_halves(tensor, spec.head_size)
+    if not loading.gguf and family.hf_norm_offset and stem.endswith("_norm"):
+        tensor = tensor + family.hf_norm_offset
+    return tensor.to(loading.device)
 
 
 def _more(names: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from paceline.cache import Slots
 from paceline.kernels.batch import Batch, Segment
@@ -25,11 +24,11 @@ class Rows:
     slots: Slots
     """slots[start + len(tokens) + len(draft)] of every position, then of the nodes."""
     draft: Draft = NO_DRAFT
-    wants_logits: bool = True
-    """Whether the last token's and the nodes' logits are wanted (not within a prompt)."""
+    logit_tokens: int = 1
+    """Of the tokens, counted from the last, those whose logits are wanted beside the nodes'."""
 
 
-def pack(work: Sequence[Rows], device: str = "cpu", hidden_layers: tuple[int, ...] = ()) -> Batch:
+def pack(work: Sequence[Rows], hidden_layers: tuple[int, ...] = ()) -> Batch:
     """Lay the rows of several requests side by side."""
     ids: list[int] = []
     positions: list[int] = []
@@ -45,25 +44,40 @@ def pack(work: Sequence[Rows], device: str = "cpu", hidden_layers: tuple[int, ..
         if tree:
             ids += tree.tokens
             positions += [rows.start + count - 1 + depth for depth in tree.depths[1:]]
-            parents += tuple(count - 1 + parent for parent in tree.parents)
+            parents += tuple([count - 1 + parent for parent in tree.parents])
         slots.append(rows.slots[rows.start : rows.start + count + len(tree)])
-        context_slots = on(device, rows.slots[: rows.start])
-        segments.append(Segment(first, context_slots, parents))
-        if rows.wants_logits:
-            logit_rows += range(root, root + len(tree) + 1)
+        segments.append(Segment(first, torch.from_numpy(rows.slots[: rows.start]), parents))
+        logit_rows += range(root + 1 - rows.logit_tokens, root + len(tree) + 1)
     T = len(ids)
-    numbers = np.array([*ids, *positions, *logit_rows], dtype=np.int64)
+    numbers = torch.from_numpy(np.array(ids + positions + logit_rows, dtype=np.int64))
+    own_slots = np.concatenate(slots) if len(slots) > 1 else slots[0]
     return Batch(
-        on(device, numbers[:T]),
-        on(device, numbers[T : 2 * T]),
-        on(device, np.concatenate(slots) if len(slots) > 1 else slots[0]),
+        numbers[:T],
+        numbers[T : 2 * T],
+        torch.from_numpy(own_slots),
         tuple(segments),
-        on(device, numbers[2 * T :]),
+        numbers[2 * T :],
         hidden_layers,
     )
 
 
-def on(device: str, numbers: Slots) -> Tensor:
-    """The numbers on the device; on a CPU without a copy."""
-    tensor = torch.from_numpy(numbers)
-    return tensor if device == "cpu" else tensor.to(device)
+@dataclass(frozen=True, eq=False)
+class NextRows:
+    """A pass of one row a request, laid out before the rows' tokens are known."""
+
+    batch: Batch
+    tokens: Slots
+    """tokens[B], to be written before the pass: the memory of batch.ids."""
+
+
+def pack_next(slots: Sequence[Slots]) -> NextRows:
+    """Lay out the rows; slots[i] are those of a request's tokens, its row's own the last."""
+    B = len(slots)
+    numbers = np.array(
+        [[0] * B, [len(own) - 1 for own in slots], [own[-1] for own in slots], range(B)],
+        dtype=np.int64,
+    )
+    ids, positions, own_slots, logit_rows = torch.from_numpy(numbers)
+    segments = [Segment(row, torch.from_numpy(own[:-1]), (-1,)) for row, own in enumerate(slots)]
+    batch = Batch(ids, positions, own_slots, tuple(segments), logit_rows)
+    return NextRows(batch, numbers[0])

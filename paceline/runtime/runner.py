@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from paceline.cache import Slots
-from paceline.kernels.batch import PassOutput
+from paceline.kernels.batch import Batch, PassOutput
 from paceline.models import LoadedModel
 from paceline.runtime.pack import Rows, pack
 
@@ -21,10 +21,10 @@ class Runner:
         self.model = model
         self._kv = model.allocate_kv(num_slots)
 
-    @torch.inference_mode()
-    def forward(self, work: Sequence[Rows], hidden_layers: tuple[int, ...] = ()) -> PassOutput:
-        """Run one pass; logits[N, V] in the order of the rows that want them."""
-        batch = pack(work, self.model.device, hidden_layers)
+    def forward(self, batch: Batch) -> PassOutput:
+        """Run one pass."""
+        if self.model.device != "cpu":
+            batch = batch.to(self.model.device)
         return self.model.forward(batch, self._kv)
 
     @torch.inference_mode()
@@ -37,6 +37,5 @@ class Runner:
 
 def next_logits(model: LoadedModel, tokens: Sequence[int]) -> Tensor:
     """logits[V] after `tokens`, computed by a pass of their own."""
-    runner = Runner(model, len(tokens))
     rows = Rows(tokens=tokens, start=0, slots=np.arange(len(tokens)))
-    return runner.forward([rows]).logits[0]
+    return Runner(model, len(tokens)).forward(pack([rows])).logits[0]

@@ -21,7 +21,7 @@ from torch import Tensor
 from paceline.errors import RequestError
 from paceline.sampling.grammar_text import grammar_text, unusable
 from paceline.sampling.spelling import Spelling, TextIds, library
-from paceline.types import StructuredOutput
+from paceline.structured import StructuredOutput
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher

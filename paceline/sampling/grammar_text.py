@@ -6,7 +6,7 @@ import json
 
 from paceline.errors import RequestError
 from paceline.sampling.spelling import library
-from paceline.types import StructuredOutput
+from paceline.structured import StructuredOutput
 
 _LONGEST_COMPLAINT = 200
 """Characters of what the library says that are passed on."""
@@ -19,7 +19,7 @@ def grammar_text(spec: StructuredOutput) -> str:
         if spec.regex is not None:
             text = matcher.grammar_from_regex(spec.regex)
         elif spec.choice:
-            choices = " | ".join(json.dumps(c, ensure_ascii=False) for c in spec.choice)
+            choices = " | ".join(map(_quoted, spec.choice))
             text = matcher.grammar_from_lark(f"start: {choices}")
         elif spec.grammar is not None:
             text = library().grammar_from("grammar", spec.grammar)
@@ -29,6 +29,11 @@ def grammar_text(spec: StructuredOutput) -> str:
     except (ValueError, RecursionError) as error:
         raise unusable(spec, str(error)) from error
     return str(text)
+
+
+def _quoted(text: str) -> str:
+    """A string as Lark writes it; its reader takes no bare DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def unusable(spec: StructuredOutput, complaint: str) -> RequestError:

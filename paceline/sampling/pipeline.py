@@ -1,4 +1,4 @@
-"""`to_probs`: temperature, then min-p, top-k, top-p, in float64.
+"""`to_probs`: what looks back (`adjust`), then temperature, min-p, top-k, top-p and typical-p.
 
 The order is vLLM's (v1 `Sampler`, steps 7b to 7d): temperature first, because it reshapes the law
 that the truncations look at; each truncation then sees what the one before it left, renormalised.
@@ -13,12 +13,18 @@ import torch
 from torch import Tensor
 
 from paceline.errors import ModelError
-from paceline.sampling.transforms import keep_min_p, keep_top_k, keep_top_p, normalise
+from paceline.sampling.adjust import adjust
+from paceline.sampling.prefix import Prefix
+from paceline.sampling.transforms import keep_min_p, keep_top_k, keep_top_p, keep_typical, normalise
 from paceline.types import SamplingParams
 
 
-def to_probs(logits: Tensor, params: Sequence[SamplingParams]) -> Tensor:
+def to_probs(
+    logits: Tensor, params: Sequence[SamplingParams], prefixes: Sequence[Prefix] | None = None
+) -> Tensor:
     """Turn logits[N, V] into laws[N, V]: float64 on the same device, row i under params[i].
+
+    `prefixes` say what stands before each row; settings that look back need them (see `adjust`).
 
     A row's bits do not depend on the other rows. Temperature 0 is one-hot on the highest logit,
     the lowest id among equals. A logit of -inf has probability 0.
@@ -28,6 +34,7 @@ def to_probs(logits: Tensor, params: Sequence[SamplingParams]) -> Tensor:
     """
     if len(params) != len(logits):
         raise ValueError(f"{len(logits)} rows of logits came with {len(params)} SamplingParams.")
+    logits = adjust(logits, params, prefixes)
     peaks = find_peaks(logits)
     cold = [row for row, p in enumerate(params) if p.temperature == 0]
     warm = [row for row, p in enumerate(params) if p.temperature > 0]
@@ -61,7 +68,7 @@ def soften(logits: Tensor, peaks: Tensor, params: Sequence[SamplingParams]) -> T
 
 
 def truncate(law: Tensor, params: SamplingParams) -> None:
-    """Apply min-p, top-k and top-p to law[V] in place."""
+    """Apply min-p, top-k, top-p and typical-p to law[V] in place."""
     ids: Tensor | slice = slice(None)
     if params.min_p > 0:
         ids = keep_min_p(law, params.min_p)
@@ -69,6 +76,8 @@ def truncate(law: Tensor, params: SamplingParams) -> None:
         ids = narrow(ids, keep_top_k(law[ids], params.top_k))
     if params.top_p < 1:
         ids = narrow(ids, keep_top_p(law[ids], params.top_p))
+    if params.typical_p < 1:
+        ids = narrow(ids, keep_typical(law[ids], params.typical_p))
     if isinstance(ids, Tensor):
         kept = normalise(law[ids])
         law.zero_()

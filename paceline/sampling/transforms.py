@@ -13,6 +13,8 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+TERM_UNITS = 2.0**56
+"""Fixed-point units of a term of an entropy, which is at most log of the vocabulary."""
 UNITS = 2.0**62
 """Fixed-point units of a probability of 1: sums over any vocabulary stay below 2**63."""
 
@@ -45,6 +47,21 @@ def keep_top_p(weights: Tensor, top_p: float) -> Tensor:
     head = likeliest(units, wanted, floor=(total - wanted) // len(units))
     order = head[torch.sort(weights[head], descending=True, stable=True).indices]
     reached = units[order].cumsum(0) >= wanted
+    return order[: int(reached.int().argmax()) + 1].sort().values
+
+
+def keep_typical(weights: Tensor, typical_p: float) -> Tensor:
+    """Keep the smallest set of at least `typical_p` of the mass, surprises near the mean first.
+
+    Locally typical sampling (arXiv 2202.00666): ids by |-log p - entropy|, then id.
+    """
+    units = to_units(weights)
+    total = int(units.sum())
+    surprise = -torch.log(weights * (UNITS / total))
+    parts = (weights * surprise).nan_to_num(0.0)  # 0 · inf of what has no mass
+    entropy = int((parts * TERM_UNITS).round().to(torch.int64).sum()) / TERM_UNITS * UNITS / total
+    order = torch.sort((surprise - entropy).abs(), stable=True).indices
+    reached = units[order].cumsum(0) >= math.ceil(Fraction(typical_p) * total)
     return order[: int(reached.int().argmax()) + 1].sort().values
 
 

@@ -13,7 +13,7 @@ rules: Registry[Rule] = Registry(
     "rule",
     {
         name: f"paceline.verify.{name}:rule"
-        for name in ("greedy", "token", "block", "coupled", "multi")
+        for name in ("greedy", "token", "block", "coupled", "multi", "traversal")
     },
 )
 
@@ -24,7 +24,7 @@ def default_rule(params: SamplingParams, trees: bool) -> str:
         return "greedy"
     if params.seed is not None:
         return "coupled"
-    return "multi" if trees else "block"
+    return "traversal" if trees else "block"
 
 
 def choose_rule(name: str | None, params: SamplingParams, *, trees: bool) -> Rule:

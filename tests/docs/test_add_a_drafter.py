@@ -15,6 +15,7 @@ from paceline.drafters import DraftContext, Needs, drafters
 from paceline.engine import LLM
 from paceline.engine.engine import parse_drafter
 from paceline.errors import UnknownNameError
+from paceline.sampling import History
 from paceline.tree import Draft, PointMass, Sampled
 from paceline.types import SamplingParams, Speculation
 from paceline.verify import rules
@@ -57,6 +58,7 @@ def context(tokens: list[int], rule: str = "token", request_id: str = "a") -> Dr
         chooser=Keyed(7),
         table=SimpleNamespace(),
         preemptions=0,
+        history=History(tokens, 1),
     )
 
 

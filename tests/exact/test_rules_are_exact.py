@@ -75,6 +75,7 @@ def test_toy_check_of_the_block_rule():
     assert expected_accepted(toy_check("token")) == Fraction(10, 9)
     assert expected_accepted(toy_check("multi")) == Fraction(10, 9)
     assert expected_accepted(toy_check("block")) == Fraction(11, 9)
+    assert expected_accepted(toy_check("traversal")) == Fraction(11, 9)
 
 
 @pytest.mark.parametrize("name", LAW_RULES)
@@ -100,6 +101,22 @@ def test_multi_on_a_chain_is_the_token_rule():
         same = replace(case, rule=rules["multi"])
         assert expected_accepted(same) == expected_accepted(case)
         assert output_law(same) == output_law(case)
+
+
+def test_traversal_on_a_chain_is_the_block_rule():
+    for case in cases(rules["block"], seed=3):
+        same = replace(case, rule=rules["traversal"])
+        assert expected_accepted(same) == expected_accepted(case)
+        assert output_law(same) == output_law(case)
+
+
+def test_traversal_accepts_no_less_than_multi():
+    gains = []
+    for case in cases(rules["traversal"], seed=4, models=4):
+        less = replace(case, rule=rules["multi"])
+        gains.append(expected_accepted(case) - expected_accepted(less))
+    assert min(gains) == 0
+    assert max(gains) > 0
 
 
 def test_coupled_acceptance_bound():

@@ -116,6 +116,7 @@ def g_statistic(counts: Counter[tuple[int, ...]], law: dict[tuple[int, ...], flo
         ("test_law_chain", "multi"),
         ("test_law_chain", "coupled"),
         ("test_law_tree", "multi"),
+        ("test_law_tree", "traversal"),
         ("test_law_tree", "coupled"),
     ],
 )

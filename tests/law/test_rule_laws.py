@@ -94,7 +94,7 @@ class ArgmaxAsSampled(ToyDrafter):
         return Draft.chain([Sampled(int(law.argmax()), 0)], [law])
 
 
-@pytest.mark.parametrize("name", ["token", "block", "multi"])
+@pytest.mark.parametrize("name", ["token", "block", "multi", "traversal"])
 def test_the_test_finds_a_mutant(name):
     texts = decode(rules[name], ArgmaxAsSampled(Q, ()), range(SAMPLES), 2)
     assert g_statistic(Counter(texts.values()), target_law(TARGET, 2)) > CRITICAL

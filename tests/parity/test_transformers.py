@@ -12,8 +12,11 @@ from torch import Tensor
 
 from paceline.kernels.library import available
 from paceline.models import LoadedModel, load_model
+from paceline.models.dequantize import GGML_FORMATS
 from paceline.models.family import tensor_shapes
-from tests.model_files import hf_model, hf_rope, write_gguf, write_tokenizer
+from paceline.models.gguf_file import read_gguf
+from tests.model_configs import ARCHITECTURES, hf_rope
+from tests.model_files import hf_model, write_gguf, write_tokenizer
 from tests.tiny_models import SPECS, one_text, random_tokens, random_weights
 
 TOLERANCE = 1e-4
@@ -61,16 +64,14 @@ def test_a_gguf_file(name: str, tmp_path: Path) -> None:
     spec = SPECS[name]
     if spec.rope_scaling is not None and spec.rope_scaling.kind == "llama3":
         spec = replace(spec, rope_scaling=None)
-    keys: dict[str, object] = {}
-    if spec.rope_scaling is not None:
-        keys = {
-            f"{spec.family}.rope.scaling.type": "linear",
-            f"{spec.family}.rope.scaling.factor": spec.rope_scaling.factor,
-        }
     path = tmp_path / "model.gguf"
-    stored = write_gguf(path, spec, random_weights(spec), keys=keys)
+    stored = write_gguf(path, spec, random_weights(spec))
     model = load_model(path)
-    assert replace(model.spec, norm_eps=spec.norm_eps) == replace(spec, eos_ids=frozenset({256}))
+    wanted = replace(
+        spec, eos_ids=frozenset({256}), family=ARCHITECTURES.get(spec.family, spec.family)
+    )
+    rounded = {name: getattr(spec, name) for name in ("norm_eps", "attention_scale")}
+    assert replace(model.spec, **rounded) == wanted
     agree(model, hf_model(spec, stored))
 
 
@@ -79,8 +80,9 @@ def test_a_gguf_file_of_mixed_blocks(family: str, tmp_path: Path) -> None:
     biases = SPECS["qkv biases"].biases if family == "qwen2" else BLOCKS.biases
     spec = replace(BLOCKS, family=family, biases=biases)
     path = tmp_path / "model.gguf"
-    formats = ("F32", "F16", "BF16", "Q8_0", "Q5_0", "Q4_K", "Q6_K")
+    formats = [kind.name for kind in GGML_FORMATS.values()]
     stored = write_gguf(path, spec, random_weights(spec), formats)
+    assert {t.format for t in read_gguf(path).file.tensors.values()} == {*GGML_FORMATS.values()}
     reference = hf_model(spec, stored)
     for kernels in KERNELS:
         agree(load_model(path, dtype="float32", kernels=kernels), reference)

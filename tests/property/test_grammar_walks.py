@@ -9,10 +9,10 @@ import re
 import jsonschema
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from paceline.types import StructuredOutput
+from paceline.structured import StructuredOutput
 from tests.grammars import EOS, SCHEMA, SPECS, allowed, matcher, random_tree, text_of, walk
 
 PAIRS = r"[a-cé]=(yes|no)(,[a-cé]=(yes|no)){0,2}"
@@ -102,6 +102,7 @@ def test_forced_tokens_are_all_that_is_allowed(kind, seed):
 
 
 @settings(max_examples=25, deadline=None)
+@example(choices=["\x7f\0"], seed=0)
 @given(
     choices=st.lists(
         st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6),

@@ -20,7 +20,8 @@ struct AttendTask {
   const int32_t* depths;      // [rows]: ancestors in the segment
   int context, first, last;   // the task's rows: first .. last - 1
   int heads, head_size, kv_type;
-  float scale;
+  int window;                 // keys that a row sees; 0 for all
+  float scale, soft_cap;      // no cap at 0
 };
 
 constexpr int kQueries = 64;   // query vectors of a task, where one row has no more heads

@@ -16,8 +16,8 @@ using pl::AttendTask;
 template <class V>
 struct Attention {
   using F32 = typename V::F32;
-  static constexpr int kTile = 16;            // keys of a tile
-  static constexpr int kParts = kTile / V::N;
+  static constexpr int kLanes = 16;
+  static constexpr int kTile = kLanes;   // keys of a tile
 
   const AttendTask& task;
   const pl::AttendScratch& scratch;
@@ -33,6 +33,19 @@ struct Attention {
   }
   float* scores(int q) const { return scratch.scores + q * scratch.scores_stride; }
   int keys_of(int row) const { return task.context + task.depths[row] + 1; }
+  // The first key that a row sees.
+  int first_of(int row) const {
+    const int keys = keys_of(row);
+    return task.window && keys > task.window ? keys - task.window : 0;
+  }
+  // The first tile of the context that any row of the task sees.
+  int first_tile() const {
+    int first = first_of(task.first);
+    for (int row = task.first; row < task.last; ++row) {
+      first = first_of(row) < first ? first_of(row) : first;
+    }
+    return first / kTile * kTile;
+  }
 
   // Vectors in scratch are padded with zeros to whole lanes of any path.
   int padded() const { return pl::padded_size(task.head_size); }
@@ -43,14 +56,13 @@ struct Attention {
 
   // One slot's vector as floats.
   void read(const uint8_t* base, int64_t slot, float* to) const {
-    const int size = pl::float_bytes(task.kv_type), whole = task.head_size / V::N * V::N;
+    const int size = pl::float_bytes(task.kv_type), whole = task.head_size / kLanes * kLanes;
     const uint8_t* from = base + (slot * task.slot_stride + task.kv_offset) * size;
-    for (int d = 0; d < whole; d += V::N) V::store(to + d, widen(task.kv_type, from + d * size));
-    if (whole == padded()) return;
-    memset(to + whole, 0, sizeof(float) * (padded() - whole));
-    uint8_t rest[V::N * 4] = {};
+    for (int d = 0; d < whole; d += kLanes) V::store(to + d, widen(task.kv_type, from + d * size));
+    if (whole == task.head_size) return;
+    uint8_t rest[kLanes * 4] = {};
     memcpy(rest, from + whole * size, (task.head_size - whole) * size);
-    if (whole < task.head_size) V::store(to + whole, widen(task.kv_type, rest));
+    V::store(to + whole, widen(task.kv_type, rest));
   }
 
   // tile[D][16] = the keys of `count` slots side by side.
@@ -65,25 +77,21 @@ struct Attention {
 
   template <int Q>
   void score_tile(const float* tile, int q, int column) const {
-    F32 sums[Q][kParts] = {};
+    F32 sums[Q] = {};
     const float* from[Q];
     for (int i = 0; i < Q; ++i) from[i] = query(q + i);
     for (int d = 0; d < task.head_size; ++d) {
-      for (int part = 0; part < kParts; ++part) {
-        const F32 key = V::load(tile + d * kTile + part * V::N);
-        for (int i = 0; i < Q; ++i) sums[i][part] = V::fma(key, V::all(from[i][d]), sums[i][part]);
-      }
+      const F32 key = V::load(tile + d * kTile);
+      for (int i = 0; i < Q; ++i) sums[i] = V::fma(key, V::all(from[i][d]), sums[i]);
     }
     for (int i = 0; i < Q; ++i) {
-      for (int part = 0; part < kParts; ++part) {
-        V::store(scores(q + i) + column + part * V::N, V::mul(sums[i][part], V::all(task.scale)));
-      }
+      V::store(scores(q + i) + column, V::mul(sums[i], V::all(task.scale)));
     }
   }
 
-  // Scores of every query with `count` keys, written from `column` on in tiles of 16.
-  void score(const int64_t* slots, int count, int column) const {
-    for (int j = 0; j < count; j += kTile) {
+  // Scores of every query with keys first .. count - 1, key j in column + j, in tiles of 16.
+  void score(const int64_t* slots, int first, int count, int column) const {
+    for (int j = first; j < count; j += kTile) {
       read_keys(slots + j, count - j, scratch.tile);
       int q = 0;
       for (; q + 4 <= queries(); q += 4) score_tile<4>(scratch.tile, q, column + j);
@@ -92,33 +100,35 @@ struct Attention {
     }
   }
 
-  // Moves the scores of a row's own path behind those of the context, and turns all into weights
-  // e^(score - max); returns 1 / their sum.
-  float soften(int q) const {
-    const int row = task.first + q / task.heads, keys = keys_of(row);
+  // Moves the scores of a row's own path behind those of the context, and turns all that the row
+  // sees into weights e^(score - max), and what the task mixes before them into 0;
+  // returns 1 / their sum.
+  float soften(int q, int tile) const {
+    const int row = task.first + q / task.heads, keys = keys_of(row), first = first_of(row);
     float* s = scores(q);
     const float* own = s + scratch.own_column;
     for (int r = row; r >= 0; r = task.parents[r]) scratch.path[task.depths[r]] = own[r];
     memcpy(s + task.context, scratch.path, sizeof(float) * (task.depths[row] + 1));
-    float largest = s[0];
-    for (int j = 1; j < keys; ++j) largest = s[j] > largest ? s[j] : largest;
-    F32 parts[kParts] = {};
-    for (int j = 0; j < keys; j += kTile) {
-      for (int part = 0; part < kParts; ++part) {
-        const int at = j + part * V::N;
-        const F32 score = V::add(Rows<V>::load_part(s + at, keys - at), V::all(-largest));
-        Rows<V>::store_part(s + at, Rows<V>::exp(score), keys - at);
-        parts[part] = V::add(parts[part], Rows<V>::load_part(s + at, keys - at));
-      }
+    if (task.soft_cap) Rows<V>::soft_cap(s + first, task.soft_cap, keys - first, s + first);
+    float largest = s[first];
+    for (int j = first + 1; j < keys; ++j) largest = s[j] > largest ? s[j] : largest;
+    for (int j = first / kLanes * kLanes; j < keys; j += kLanes) {
+      const F32 score = V::add(Rows<V>::load_part(s + j, keys - j), V::all(-largest));
+      Rows<V>::store_part(s + j, Rows<V>::exp(score), keys - j);
     }
-    return 1.0f / Rows<V>::total(parts);
+    for (int j = tile < task.context ? tile : task.context; j < first; ++j) s[j] = 0.0f;
+    F32 sum = {};
+    for (int j = first / kLanes * kLanes; j < keys; j += kLanes) {
+      sum = V::add(sum, Rows<V>::load_part(s + j, keys - j));
+    }
+    return 1.0f / Rows<V>::total(sum);
   }
 
   // sums[Q][D] += weights[Q][count] . values[count][D]
   template <int Q>
   void mix_tile(const float* values, int count, int q, int column) const {
     const int size = padded();
-    for (int d = 0; d < size; d += V::N) {
+    for (int d = 0; d < size; d += kLanes) {
       F32 sums[Q];
       for (int i = 0; i < Q; ++i) sums[i] = V::load(scratch.sums + (q + i) * size + d);
       for (int j = 0; j < count; ++j) {
@@ -138,9 +148,9 @@ struct Attention {
     for (; q < last; ++q) mix_tile<1>(values, count, q, column);
   }
 
-  void mix_context() const {
+  void mix_context(int first) const {
     memset(scratch.sums, 0, sizeof(float) * queries() * padded());
-    for (int j = 0; j < task.context; j += kTile) {
+    for (int j = first; j < task.context; j += kTile) {
       const int count = task.context - j < kTile ? task.context - j : kTile;
       for (int k = 0; k < count; ++k) {
         read(task.values, task.context_slots[j + k], scratch.tile + k * padded());
@@ -169,14 +179,15 @@ struct Attention {
   }
 
   void run() const {
-    score(task.context_slots, task.context, 0);
-    score(task.own_slots, task.last, scratch.own_column);
-    for (int q = 0; q < queries(); ++q) scratch.inverse_sums[q] = soften(q);
-    mix_context();
+    const int first = first_tile();
+    score(task.context_slots, first, task.context, 0);
+    score(task.own_slots, 0, task.last, scratch.own_column);
+    for (int q = 0; q < queries(); ++q) scratch.inverse_sums[q] = soften(q, first);
+    mix_context(first);
     mix_paths();
     for (int q = 0; q < queries(); ++q) {
       const F32 inverse = V::all(scratch.inverse_sums[q]);
-      for (int d = 0; d < task.head_size; d += V::N) {
+      for (int d = 0; d < task.head_size; d += kLanes) {
         const F32 mixed = V::mul(V::load(scratch.sums + q * padded() + d), inverse);
         Rows<V>::store_part(out(q) + d, mixed, task.head_size - d);
       }

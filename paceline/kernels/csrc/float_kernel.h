@@ -23,28 +23,24 @@ struct FloatTile {
   // acc[R, 2, 16] += w . x; even inputs in acc[:, 0], odd ones in acc[:, 1], so that two chains
   // of additions run side by side.
   static void run(const uint8_t* w, int inputs, const float* x, int64_t stride, float* acc) {
-    for (int half = 0; half < kOutputs / V::N; ++half) {
-      float* lanes = acc + half * V::N;
-      const uint8_t* from = w + half * V::N * W::kBytes;
-      typename V::F32 even[R], odd[R];
+    typename V::F32 even[R], odd[R];
+    for (int r = 0; r < R; ++r) {
+      even[r] = V::load(acc + r * 32);
+      odd[r] = V::load(acc + r * 32 + 16);
+    }
+    int k = 0;
+    for (; k + 1 < inputs; k += 2, w += 2 * kStep) {
+      for (int line = 0; line < 2 * kStep; line += 64) V::fetch(w + kFetchAhead + line);
+      const typename V::F32 first = W::load(w), second = W::load(w + kStep);
       for (int r = 0; r < R; ++r) {
-        even[r] = V::load(lanes + r * 32);
-        odd[r] = V::load(lanes + r * 32 + 16);
+        even[r] = V::fma(first, V::all(x[r * stride + k]), even[r]);
+        odd[r] = V::fma(second, V::all(x[r * stride + k + 1]), odd[r]);
       }
-      int k = 0;
-      for (; k + 1 < inputs; k += 2, from += 2 * kStep) {
-        if (!half) V::fetch(from + kFetchAhead);
-        const typename V::F32 first = W::load(from), second = W::load(from + kStep);
-        for (int r = 0; r < R; ++r) {
-          even[r] = V::fma(first, V::all(x[r * stride + k]), even[r]);
-          odd[r] = V::fma(second, V::all(x[r * stride + k + 1]), odd[r]);
-        }
-      }
-      for (int r = 0; r < R; ++r) {
-        if (k < inputs) even[r] = V::fma(W::load(from), V::all(x[r * stride + k]), even[r]);
-        V::store(lanes + r * 32, even[r]);
-        V::store(lanes + r * 32 + 16, odd[r]);
-      }
+    }
+    for (int r = 0; r < R; ++r) {
+      if (k < inputs) even[r] = V::fma(W::load(w), V::all(x[r * stride + k]), even[r]);
+      V::store(acc + r * 32, even[r]);
+      V::store(acc + r * 32 + 16, odd[r]);
     }
   }
 };

@@ -30,6 +30,18 @@ PL_INLINE void unroll(const Body& body) {
   }
 }
 
+// A tile's share of the prefetching, some lines a group: spread over all tiles of a super-block,
+// it keeps memory busy while they compute.
+struct Ahead {
+  const uint8_t* at;
+  int lines;
+
+  template <class V>
+  PL_INLINE void fetch() {
+    for (int i = 0; i < lines; ++i, at += 64) V::fetch(at);
+  }
+};
+
 constexpr int kFetchAhead = 2560;   // bytes between a weight's prefetch and its use
 
 template <class V, int BITS, Scales KIND, int R>
@@ -95,69 +107,61 @@ struct Tile {
     });
   }
 
-  static PL_INLINE void fetch(const uint8_t* group, int half) {
-    if (half) return;
-    for (int line = 0; line < kGroupBytes + 40; line += 64) V::fetch(group + kFetchAhead + line);
-  }
-
   static PL_INLINE void accumulate(float* acc, typename V::F32 part, const Activations& a) {
     V::store(acc, V::fma(part, V::all(a.scale), V::load(acc)));
   }
 
-  static PL_INLINE void affine_super(const uint8_t* w, int half, const Activations* a,
-                                     float* acc) {
-    const uint8_t* scales = w + kGroups * kGroupBytes + half * V::N;
+  static PL_INLINE void affine_super(const uint8_t* w, const Activations* a, float* acc,
+                                     Ahead ahead) {
+    const uint8_t* scales = w + kGroups * kGroupBytes;
     typename V::I32 total[R] = {};
     for (int g = 0; g < kGroups; ++g) {
-      const uint8_t* group = w + g * kGroupBytes + half * V::N * 4;
-      fetch(group, half);
+      ahead.template fetch<V>();
       const typename V::Scale scale = V::scale_u8(scales + g * 16);
-      add_group(total, group, a->q + g * kGroup, scale, scale);
+      add_group(total, w + g * kGroupBytes, a->q + g * kGroup, scale, scale);
     }
-    const uint8_t* rest = w + kGroups * kGroupBytes + 128 + half * V::N * 2;
-    const typename V::F32 d = V::halves(rest + 128);
-    const typename V::F32 negative = V::mul(V::halves(rest + 160), V::all(-1.0f));
+    const uint8_t* minima = scales + 128;
+    const typename V::F32 d = V::halves(minima + 128);
+    const typename V::F32 negative = V::mul(V::halves(minima + 160), V::all(-1.0f));
     for (int r = 0; r < R; ++r) {
-      typename V::I32 minima = V::pair_dot(V::pair_u8(rest), a[r].sums32);
+      typename V::I32 sum = V::pair_dot(V::pair_u8(minima), a[r].sums32);
       for (int p = 1; p < 4; ++p) {
-        minima = V::add(minima, V::pair_dot(V::pair_u8(rest + p * 32), a[r].sums32 + p * 2));
+        sum = V::add(sum, V::pair_dot(V::pair_u8(minima + p * 32), a[r].sums32 + p * 2));
       }
       const typename V::F32 scaled = V::mul(V::real(total[r]), d);
-      accumulate(acc + r * kOutputs, V::fma(V::real(minima), negative, scaled), a[r]);
+      accumulate(acc + r * kOutputs, V::fma(V::real(sum), negative, scaled), a[r]);
     }
   }
 
-  static PL_INLINE void signed_super(const uint8_t* w, int half, const Activations* a,
-                                     float* acc) {
-    const uint8_t* scales = w + kGroups * kGroupBytes + half * V::N;
+  static PL_INLINE void signed_super(const uint8_t* w, const Activations* a, float* acc,
+                                     Ahead ahead) {
+    const uint8_t* scales = w + kGroups * kGroupBytes;
     typename V::I32 total[R] = {};
     for (int g = 0; g < kGroups; ++g) {
-      const uint8_t* group = w + g * kGroupBytes + half * V::N * 4;
-      fetch(group, half);
+      ahead.template fetch<V>();
       const typename V::Scale first = V::scale_s8(scales + g * 32);
       const typename V::Scale second = V::scale_s8(scales + g * 32 + 16);
-      add_group(total, group, a->q + g * kGroup, first, second);
+      add_group(total, w + g * kGroupBytes, a->q + g * kGroup, first, second);
       const typename V::Pair offsets = V::pair_of(first, second);
       for (int r = 0; r < R; ++r) {
         total[r] = V::sub(total[r], V::pair_dot(offsets, a[r].sums16 + g * 2));
       }
     }
-    const typename V::F32 d = V::halves(w + kGroups * kGroupBytes + 256 + half * V::N * 2);
+    const typename V::F32 d = V::halves(scales + 256);
     for (int r = 0; r < R; ++r) {
       accumulate(acc + r * kOutputs, V::mul(V::real(total[r]), d), a[r]);
     }
   }
 
-  static PL_INLINE void by_group(const uint8_t* w, int groups, int half, const Activations* a,
-                                 float* acc) {
-    const uint8_t* scales = w + groups * kGroupBytes + half * V::N * 2;
+  static PL_INLINE void by_group(const uint8_t* w, int groups, const Activations* a, float* acc,
+                                 Ahead ahead) {
+    const uint8_t* scales = w + groups * kGroupBytes;
     const typename V::Scale first = V::scale_all(1), second = V::scale_all(kSplit ? 16 : 1);
     typename V::F32 part[R] = {};
     for (int g = 0; g < groups; ++g) {
-      const uint8_t* group = w + g * kGroupBytes + half * V::N * 4;
-      fetch(group, half);
+      ahead.template fetch<V>();
       typename V::I32 total[R] = {};
-      add_group(total, group, a->q + g * kGroup, first, second);
+      add_group(total, w + g * kGroupBytes, a->q + g * kGroup, first, second);
       const typename V::F32 d = V::halves(scales + g * 32);
       const typename V::F32 m = KIND == Scales::affine_group
                                     ? V::halves(scales + (groups + g) * 32)
@@ -171,13 +175,10 @@ struct Tile {
   }
 
   // acc[R, 16] += the super-block at w times rows a[0..R).
-  static void run(const uint8_t* w, int groups, const Activations* a, float* acc) {
-    for (int half = 0; half < kOutputs / V::N; ++half) {
-      float* lanes = acc + half * V::N;
-      if constexpr (KIND == Scales::affine_super) affine_super(w, half, a, lanes);
-      else if constexpr (KIND == Scales::signed_super) signed_super(w, half, a, lanes);
-      else by_group(w, groups, half, a, lanes);
-    }
+  static void run(const uint8_t* w, int groups, const Activations* a, float* acc, Ahead ahead) {
+    if constexpr (KIND == Scales::affine_super) affine_super(w, a, acc, ahead);
+    else if constexpr (KIND == Scales::signed_super) signed_super(w, a, acc, ahead);
+    else by_group(w, groups, a, acc, ahead);
   }
 };
 

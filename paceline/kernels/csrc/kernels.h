@@ -21,6 +21,11 @@ struct Sweep {
   int rows;
 };
 
+// scale * x + shift, number by number.
+struct Affine {
+  const float *scale, *shift;
+};
+
 struct Kernels {
   // Quantises row `row` of x into its places of quantised[super-block][rows].
   void (*quantise)(const float* x, int in_features, int row, int rows, Activations* quantised);
@@ -28,13 +33,17 @@ struct Kernels {
   void (*linear)(const Sweep& sweep, int first, int last);
   // On one row each; see rows.h. `rope` turns one head of 2 * half numbers.
   void (*rms_norm)(const float* x, const float* scale, float eps, int width, float* out);
+  void (*layer_norm)(const float* x, const Affine& affine, float eps, int width, float* out);
   void (*silu_mul)(const float* gate, const float* up, int width, float* out);
+  void (*gelu_mul)(const float* gate, const float* up, int width, float* out);
+  void (*gelu)(const float* x, int width, float* out);
+  void (*soft_cap)(const float* x, float cap, int width, float* out);
   void (*add)(const float* left, const float* right, int width, float* out);
   void (*rope)(const float* x, const float* cos, const float* sin, int half, float* out);
   void (*attend)(const AttendTask& task, const AttendScratch& scratch);
   // See probe.h; a round of `multiply` does `products` multiply-adds.
-  uint32_t (*read_all)(const uint8_t* data, int64_t bytes);
-  uint32_t (*multiply)(int64_t rounds);
+  void (*read_all)(const uint8_t* data, int64_t bytes);
+  void (*multiply)(int64_t rounds);
   int products;
 };
 

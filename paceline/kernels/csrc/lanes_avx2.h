@@ -1,4 +1,4 @@
-// Eight outputs at a time in ymm registers.
+// Sixteen outputs at a time in pairs of ymm registers, which share each broadcast activation.
 //
 // Without VNNI a quad's four products are summed by vpmaddubsw into two int16, which may hold
 // 2 * 127 * (2^bits - 1) * dots: 8 dots of 4-bit codes, 4 of 5-bit, 2 of 6-bit ones
@@ -13,84 +13,143 @@
 namespace {
 
 struct Avx2Lanes {
-  static constexpr int N = 8;
-  static constexpr int kRows = 6;
+  static constexpr int kRows = 5;
+  static constexpr int kFloatRows = 3;
   static constexpr bool kWideSums = false;
 
-  using I32 = __m256i;
-  using F32 = __m256;
-  using Codes = __m256i;
-  using Sum = __m256i;
-  using Scale = __m256i;   // the scale twice in each lane, as int16
-  using Pair = __m256i;    // two int16 in each lane
+  struct I32 {
+    __m256i low, high;
+  };
+  struct F32 {
+    __m256 low, high;
+  };
+  using Codes = I32;
+  using Sum = I32;
+  using Scale = I32;   // the scale twice in each lane, as int16
+  using Pair = I32;    // two int16 in each lane
 
   static inline __m256i quads(const int8_t* quad) {
     int32_t four;
     memcpy(&four, quad, 4);
     return _mm256_set1_epi32(four);
   }
-  static inline Codes codes(const uint8_t* p) { return _mm256_loadu_si256((const __m256i*)p); }
-  static inline Codes low(Codes c) { return _mm256_and_si256(c, _mm256_set1_epi8(15)); }
-  static inline Codes high(Codes c) { return low(_mm256_srli_epi16(c, 4)); }
+  static inline __m128i eight(const uint8_t* p) { return _mm_loadl_epi64((const __m128i*)p); }
+  static inline __m128i sixteen(const uint8_t* p) { return _mm_loadu_si128((const __m128i*)p); }
+  static inline __m256i thirty_two(const uint8_t* p) {
+    return _mm256_loadu_si256((const __m256i*)p);
+  }
+
+  static inline Codes codes(const uint8_t* p) { return {thirty_two(p), thirty_two(p + 32)}; }
+  static inline Codes low(Codes c) {
+    const __m256i mask = _mm256_set1_epi8(15);
+    return {_mm256_and_si256(c.low, mask), _mm256_and_si256(c.high, mask)};
+  }
+  static inline Codes high(Codes c) {
+    return low({_mm256_srli_epi16(c.low, 4), _mm256_srli_epi16(c.high, 4)});
+  }
   template <int LEFT, int MASK>
-  static inline Codes with_bits(Codes c, Codes plane) {
+  static inline __m256i bits(__m256i plane) {
     if constexpr (LEFT > 0) plane = _mm256_slli_epi16(plane, LEFT);
     if constexpr (LEFT < 0) plane = _mm256_srli_epi16(plane, -LEFT);
-    return _mm256_or_si256(c, _mm256_and_si256(plane, _mm256_set1_epi8(MASK)));
+    return _mm256_and_si256(plane, _mm256_set1_epi8(char(MASK)));
+  }
+  template <int LEFT, int MASK>
+  static inline Codes with_bits(Codes c, Codes plane) {
+    return {_mm256_or_si256(c.low, bits<LEFT, MASK>(plane.low)),
+            _mm256_or_si256(c.high, bits<LEFT, MASK>(plane.high))};
   }
 
   static inline Sum dot(Sum sum, Codes c, const int8_t* quad) {
-    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(c, quads(quad)));
-    __asm__ volatile("" : "+x"(sum));   // GCC would gather the products first and spill them
+    const __m256i a = quads(quad);
+    sum.low = _mm256_add_epi16(sum.low, _mm256_maddubs_epi16(c.low, a));
+    sum.high = _mm256_add_epi16(sum.high, _mm256_maddubs_epi16(c.high, a));
+    // GCC would gather the products first and spill them.
+    __asm__ volatile("" : "+x"(sum.low), "+x"(sum.high));
     return sum;
   }
 
-  static inline Scale scale_u8(const uint8_t* p) {
-    const __m256i scale = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
+  static inline __m256i twice_u8(const uint8_t* p) {
+    const __m256i scale = _mm256_cvtepu8_epi32(eight(p));
     return _mm256_or_si256(_mm256_slli_epi32(scale, 16), scale);
   }
-  static inline Scale scale_s8(const uint8_t* p) {
-    const __m256i scale = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p));
+  static inline __m256i twice_s8(const uint8_t* p) {
+    const __m256i scale = _mm256_cvtepi8_epi32(eight(p));
     return _mm256_blend_epi16(scale, _mm256_slli_epi32(scale, 16), 0xaa);
   }
-  static inline Scale scale_all(int value) { return _mm256_set1_epi16(short(value)); }
+  static inline Scale scale_u8(const uint8_t* p) { return {twice_u8(p), twice_u8(p + 8)}; }
+  static inline Scale scale_s8(const uint8_t* p) { return {twice_s8(p), twice_s8(p + 8)}; }
+  static inline Scale scale_all(int value) {
+    const __m256i scale = _mm256_set1_epi16(short(value));
+    return {scale, scale};
+  }
   static inline I32 add_scaled(I32 total, Sum sum, Scale scale) {
-    return _mm256_add_epi32(total, _mm256_madd_epi16(sum, scale));
+    return {_mm256_add_epi32(total.low, _mm256_madd_epi16(sum.low, scale.low)),
+            _mm256_add_epi32(total.high, _mm256_madd_epi16(sum.high, scale.high))};
   }
 
   static inline Pair pair_u8(const uint8_t* p) {
-    return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)p));
+    return {_mm256_cvtepu8_epi16(sixteen(p)), _mm256_cvtepu8_epi16(sixteen(p + 16))};
   }
-  static inline Pair pair_of(Scale a, Scale b) {
+  static inline __m256i times_32(__m256i a, __m256i b) {
     return _mm256_slli_epi16(_mm256_blend_epi16(a, b, 0xaa), 5);
   }
-  static inline I32 pair_dot(Pair pair, const int16_t* two) {
-    return _mm256_madd_epi16(pair, quads((const int8_t*)two));
+  // (32 a, 32 b) in each lane.
+  static inline Pair pair_of(Scale a, Scale b) {
+    return {times_32(a.low, b.low), times_32(a.high, b.high)};
   }
-  static inline I32 add(I32 a, I32 b) { return _mm256_add_epi32(a, b); }
-  static inline I32 sub(I32 a, I32 b) { return _mm256_sub_epi32(a, b); }
+  static inline I32 pair_dot(Pair pair, const int16_t* two) {
+    const __m256i a = quads((const int8_t*)two);
+    return {_mm256_madd_epi16(pair.low, a), _mm256_madd_epi16(pair.high, a)};
+  }
+  static inline I32 add(I32 a, I32 b) {
+    return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+  }
+  static inline I32 sub(I32 a, I32 b) {
+    return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
+  }
 
-  static inline F32 real(I32 a) { return _mm256_cvtepi32_ps(a); }
-  static inline F32 all(float a) { return _mm256_set1_ps(a); }
-  static inline F32 mul(F32 a, F32 b) { return _mm256_mul_ps(a, b); }
-  static inline F32 add(F32 a, F32 b) { return _mm256_add_ps(a, b); }
-  static inline F32 div(F32 a, F32 b) { return _mm256_div_ps(a, b); }
-  static inline F32 max(F32 a, F32 b) { return _mm256_max_ps(a, b); }   // b if either is NaN
-  static inline F32 min(F32 a, F32 b) { return _mm256_min_ps(a, b); }
-  static inline F32 power_of_two(F32 n) {
+  static inline F32 real(I32 a) {
+    return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
+  }
+  static inline F32 all(float a) { return {_mm256_set1_ps(a), _mm256_set1_ps(a)}; }
+  static inline F32 mul(F32 a, F32 b) {
+    return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+  }
+  static inline F32 add(F32 a, F32 b) {
+    return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+  }
+  static inline F32 div(F32 a, F32 b) {
+    return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+  }
+  static inline F32 fma(F32 a, F32 b, F32 c) {
+    return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+  }
+  // b where either is NaN.
+  static inline F32 max(F32 a, F32 b) {
+    return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+  }
+  static inline F32 min(F32 a, F32 b) {
+    return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
+  }
+  static inline __m256 exponent(__m256 n) {
     const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
   }
-  static inline F32 fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
-  static inline F32 load(const float* p) { return _mm256_loadu_ps(p); }
-  static inline void store(float* p, F32 a) { _mm256_storeu_ps(p, a); }
+  static inline F32 power_of_two(F32 n) { return {exponent(n.low), exponent(n.high)}; }
+
+  static inline F32 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+  static inline void store(float* p, F32 a) {
+    _mm256_storeu_ps(p, a.low);
+    _mm256_storeu_ps(p + 8, a.high);
+  }
   static inline F32 halves(const uint8_t* p) {
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+    return {_mm256_cvtph_ps(sixteen(p)), _mm256_cvtph_ps(sixteen(p + 16))};
   }
-  static inline F32 brains(const uint8_t* p) {
-    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+  static inline __m256 brain(const uint8_t* p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sixteen(p)), 16));
   }
+  static inline F32 brains(const uint8_t* p) { return {brain(p), brain(p + 16)}; }
+
   // As assembly, since GCC takes functions that only prefetch for pure and drops their calls.
   static inline void fetch(const uint8_t* p) { __asm__ volatile("prefetcht0 %0" ::"m"(*p)); }
 };

@@ -15,8 +15,8 @@
 namespace {
 
 struct Avx512Lanes {
-  static constexpr int N = 16;
   static constexpr int kRows = 8;
+  static constexpr int kFloatRows = 8;
   static constexpr bool kWideSums = true;
 
   using I32 = __m512i;
@@ -43,7 +43,7 @@ struct Avx512Lanes {
   static inline Codes with_bits(Codes c, Codes plane) {
     if constexpr (LEFT > 0) plane = _mm512_slli_epi16(plane, LEFT);
     if constexpr (LEFT < 0) plane = _mm512_srli_epi16(plane, -LEFT);
-    return _mm512_or_si512(c, _mm512_and_si512(plane, _mm512_set1_epi8(MASK)));
+    return _mm512_or_si512(c, _mm512_and_si512(plane, _mm512_set1_epi8(char(MASK))));
   }
 
   static inline Sum dot(Sum sum, Codes c, const int8_t* quad) {

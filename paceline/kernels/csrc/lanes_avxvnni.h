@@ -13,20 +13,26 @@ struct AvxVnniLanes : Avx2Lanes {
   static constexpr bool kWideSums = true;
 
   static inline Sum dot(Sum sum, Codes c, const int8_t* quad) {
-    return _mm256_dpbusd_avx_epi32(sum, c, quads(quad));
+    const __m256i a = quads(quad);
+    return {_mm256_dpbusd_avx_epi32(sum.low, c.low, a),
+            _mm256_dpbusd_avx_epi32(sum.high, c.high, a)};
   }
   static inline Scale scale_u8(const uint8_t* p) {
-    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
+    return {_mm256_cvtepu8_epi32(eight(p)), _mm256_cvtepu8_epi32(eight(p + 8))};
   }
   static inline Scale scale_s8(const uint8_t* p) {
-    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p));
+    return {_mm256_cvtepi8_epi32(eight(p)), _mm256_cvtepi8_epi32(eight(p + 8))};
   }
-  static inline Scale scale_all(int value) { return _mm256_set1_epi32(value); }
+  static inline Scale scale_all(int value) {
+    return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)};
+  }
   static inline I32 add_scaled(I32 total, Sum sum, Scale scale) {
-    return _mm256_add_epi32(total, _mm256_mullo_epi32(sum, scale));
+    return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, scale.low)),
+            _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, scale.high))};
   }
   static inline Pair pair_of(Scale a, Scale b) {
-    return _mm256_slli_epi16(_mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa), 5);
+    return {times_32(a.low, _mm256_slli_epi32(b.low, 16)),
+            times_32(a.high, _mm256_slli_epi32(b.high, 16))};
   }
 };
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define PL_ABI 1
+#define PL_ABI 2
 
 #pragma GCC visibility push(default)
 #ifdef __cplusplus
@@ -73,16 +73,19 @@ int32_t pl_linear(const pl_weight* weight, const pl_linear_args* args);
 // A model's pass, kernels/ops.py in C. Registers hold float32 rows, dense.
 enum pl_op_kind {
   PL_EMBED, PL_RMS_NORM, PL_LINEAR, PL_ROTATION, PL_ROPE, PL_ATTEND, PL_SILU_MUL, PL_ADD,
-  PL_LAYER_END, PL_LOGIT_ROWS
+  PL_LAYER_END, PL_LOGIT_ROWS, PL_EMBED_POSITION, PL_LAYER_NORM, PL_GELU_MUL, PL_GELU, PL_SOFT_CAP
 };
 
 typedef struct {
   int32_t kind, out, sources[3];   // registers; -1 for none
   int32_t per_logit_row;           // whether its rows are the logit rows
   int32_t layer, heads, kv_heads, head_size;
+  int32_t window;                  // keys that a row sees, the last of its path; 0 for all
   float eps;
-  int32_t reserved;
+  float scale;                     // of embeddings or scores
+  float soft_cap;                  // 0 for none
   const float* vector;             // scale, bias or frequencies
+  const float* shift;              // bias of a LayerNorm
   const pl_weight* weight;
 } pl_op;
 
@@ -107,7 +110,7 @@ typedef struct {
   int32_t kv_type;                 // PL_F32, PL_F16 or PL_BF16
   void *keys, *values;             // [layers, slots, kv heads, head_size]
   int64_t slot_count;
-  float* const* hidden;            // per layer [logit rows, width], or null where not wanted
+  float* const* hidden;            // per layer [rows, width], or null where not wanted
   void* scratch;                   // pl_scratch_bytes of the widest quantised source
   int64_t scratch_bytes;
 } pl_pass;

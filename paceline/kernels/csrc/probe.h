@@ -5,44 +5,52 @@
 
 namespace {
 
-// Reads everything once; the result keeps the compiler honest.
-template <class V>
-uint32_t read_all(const uint8_t* data, int64_t bytes) {
-  constexpr int kWidth = V::N * 4;
-  typename V::I32 sums[4] = {};
-  for (int64_t at = 0; at + 4 * kWidth <= bytes; at += 4 * kWidth) {
-    V::fetch(data + at + kFetchAhead);
-    V::fetch(data + at + kFetchAhead + 2 * kWidth);
-    for (int i = 0; i < 4; ++i) {
-      sums[i] = V::add(sums[i], (typename V::I32)V::codes(data + at + i * kWidth));
-    }
-  }
-  alignas(64) float lanes[V::N];
-  V::store(lanes, V::real(V::add(V::add(sums[0], sums[1]), V::add(sums[2], sums[3]))));
-  return uint32_t(lanes[0] != 0.0f);
+// Makes the compiler believe that the value is used; as a copy, so that itself it may stay in
+// registers.
+template <class T>
+PL_INLINE void keep(T value) {
+  __asm__ volatile("" ::"m"(value));
 }
 
-// 8 * V::N * 4 multiply-adds a round, on data in registers and the nearest cache.
+// Reads four streams at once, which keep the hardware's prefetchers busiest: a part of 256 bytes
+// of each at a time.
 template <class V>
-uint32_t multiply(int64_t rounds) {
-  alignas(64) uint8_t codes[64];
-  alignas(64) int8_t quads[32];
-  for (int i = 0; i < 64; ++i) codes[i] = uint8_t(i % 16);
-  for (int i = 0; i < 32; ++i) quads[i] = int8_t(i - 16);
-  typename V::Sum sums[8] = {};
+void read_all(const uint8_t* data, int64_t bytes) {
+  constexpr int kStreams = 4, kPart = 256;
+  const int64_t stream = bytes / kStreams / kPart * kPart;
+  typename V::Codes seen[kPart / 64] = {};
+  for (int64_t at = 0; at < stream; at += kPart) {
+    for (int s = 0; s < kStreams; ++s) {
+      const uint8_t* part = data + s * stream + at;
+      for (int i = 0; i < kPart / 64; ++i) {
+        seen[i] = V::template with_bits<0, 0xff>(seen[i], V::codes(part + i * 64));
+      }
+    }
+  }
+  for (const auto& codes : seen) keep(codes);
+}
+
+constexpr int kQuads = 8;   // of each row in a round
+
+template <class V>
+constexpr int kProducts = kQuads * V::kRows * kOutputs * 4;   // multiply-adds of a round
+
+// The dots of a tile, on codes in registers and activations in the nearest cache.
+template <class V>
+void multiply(int64_t rounds) {
+  alignas(64) uint8_t codes[64] = {};
+  alignas(64) int8_t quads[kQuads * V::kRows * 4] = {};   // zeros, so that no sum overflows
+  typename V::Sum sums[V::kRows] = {};
   const typename V::Codes c = V::codes(codes);
   for (int64_t round = 0; round < rounds; ++round) {
-    unroll<0, 8>([&](auto i) __attribute__((always_inline)) {
-      constexpr int at = decltype(i)::value;
-      sums[at] = V::dot(sums[at], c, quads + at * 4);
+    const int8_t* quad = quads;
+    __asm__ volatile("" : "+r"(quad)::"memory");   // read again in every round
+    unroll<0, kQuads>([&](auto i) __attribute__((always_inline)) {
+      constexpr int at = decltype(i)::value * V::kRows;
+      for (int r = 0; r < V::kRows; ++r) sums[r] = V::dot(sums[r], c, quad + (at + r) * 4);
     });
-    __asm__ volatile("" : "+m"(quads));   // read again in every round
   }
-  typename V::I32 total = {};
-  for (int i = 0; i < 8; ++i) total = V::add_scaled(total, sums[i], V::scale_all(1));
-  alignas(64) float lanes[V::N];
-  V::store(lanes, V::real(total));
-  return uint32_t(lanes[0] != 0.0f);
+  for (const auto& sum : sums) keep(sum);
 }
 
 }  // namespace

@@ -37,18 +37,30 @@ void over_rows(int rows, int width, const Body& body) {
   parallel_for(rows, body);
 }
 
-void embed(const pl_op& op, Run& run) {
+void embed(const pl_op& op, const int64_t* ids, Run& run) {
   const pl_register& out = run.out(op);
   over_rows(run.pass.rows, int(out.width), [&](int row) {
-    unpack_row(*op.weight, run.pass.ids[row], out.data + row * out.width);
+    float* to = out.data + row * out.width;
+    unpack_row(*op.weight, ids[row], to);
+    for (int i = 0; i < out.width; ++i) to[i] *= op.scale;
   });
 }
 
 void rms_norm(const pl_op& op, Run& run) {
   const pl_register &source = run.source(op, 0), &out = run.out(op);
+  const int size = int(out.width) / op.heads;
   over_rows(run.rows(op), int(out.width), [&](int row) {
-    run.kernels.rms_norm(source.data + row * out.width, op.vector, op.eps, int(out.width),
-                         out.data + row * out.width);
+    for (int64_t at = row * out.width; at < (row + 1) * out.width; at += size) {
+      run.kernels.rms_norm(source.data + at, op.vector, op.eps, size, out.data + at);
+    }
+  });
+}
+
+void layer_norm(const pl_op& op, Run& run) {
+  const pl_register &source = run.source(op, 0), &out = run.out(op);
+  over_rows(run.rows(op), int(out.width), [&](int row) {
+    run.kernels.layer_norm(source.data + row * out.width, {op.vector, op.shift}, op.eps,
+                           int(out.width), out.data + row * out.width);
   });
 }
 
@@ -77,21 +89,29 @@ void rope(const pl_op& op, Run& run) {
   });
 }
 
-void silu_mul(const pl_op& op, Run& run) {
+using Binary = void (*)(const float* left, const float* right, int width, float* out);
+
+void binary(const pl_op& op, Run& run, Binary compute) {
   const pl_register& out = run.out(op);
   over_elements(run.rows(op), int(out.width), [&](int row, int first, int count) {
     const int64_t at = row * out.width + first;
-    run.kernels.silu_mul(run.source(op, 0).data + at, run.source(op, 1).data + at, count,
-                         out.data + at);
+    compute(run.source(op, 0).data + at, run.source(op, 1).data + at, count, out.data + at);
   });
 }
 
-void add(const pl_op& op, Run& run) {
+void gelu(const pl_op& op, Run& run) {
   const pl_register& out = run.out(op);
   over_elements(run.rows(op), int(out.width), [&](int row, int first, int count) {
     const int64_t at = row * out.width + first;
-    run.kernels.add(run.source(op, 0).data + at, run.source(op, 1).data + at, count,
-                    out.data + at);
+    run.kernels.gelu(run.source(op, 0).data + at, count, out.data + at);
+  });
+}
+
+void soft_cap(const pl_op& op, Run& run) {
+  const pl_register& out = run.out(op);
+  over_elements(run.rows(op), int(out.width), [&](int row, int first, int count) {
+    const int64_t at = row * out.width + first;
+    run.kernels.soft_cap(run.source(op, 0).data + at, op.soft_cap, count, out.data + at);
   });
 }
 
@@ -104,18 +124,24 @@ void copy_logit_rows(const pl_register& source, const pl_pass& pass, float* to) 
 
 void layer_end(const pl_op& op, Run& run) {
   float* wanted = run.pass.hidden ? run.pass.hidden[op.layer] : nullptr;
-  if (wanted) copy_logit_rows(run.source(op, 0), run.pass, wanted);
+  const pl_register& source = run.source(op, 0);
+  if (wanted) memcpy(wanted, source.data, sizeof(float) * run.pass.rows * source.width);
 }
 
 void run_one(const pl_op& op, Run& run) {
   switch (op.kind) {
-    case PL_EMBED: return embed(op, run);
+    case PL_EMBED: return embed(op, run.pass.ids, run);
+    case PL_EMBED_POSITION: return embed(op, run.pass.positions, run);
     case PL_RMS_NORM: return rms_norm(op, run);
+    case PL_LAYER_NORM: return layer_norm(op, run);
     case PL_ROTATION: return rotation(op, run);
     case PL_ROPE: return rope(op, run);
     case PL_ATTEND: return run_attend(op, run);
-    case PL_SILU_MUL: return silu_mul(op, run);
-    case PL_ADD: return add(op, run);
+    case PL_SILU_MUL: return binary(op, run, run.kernels.silu_mul);
+    case PL_GELU_MUL: return binary(op, run, run.kernels.gelu_mul);
+    case PL_ADD: return binary(op, run, run.kernels.add);
+    case PL_GELU: return gelu(op, run);
+    case PL_SOFT_CAP: return soft_cap(op, run);
     case PL_LAYER_END: return layer_end(op, run);
     case PL_LOGIT_ROWS: return copy_logit_rows(run.source(op, 0), run.pass, run.out(op).data);
   }
@@ -146,7 +172,8 @@ void run_all(const pl_op* op, const pl_op* end, Run& run) {
 bool sound(const pl_op* ops, int count, const pl_register* registers, const pl_pass* pass) {
   if (!ops || count < 1 || !registers || !pass || pass->rows < 1) return false;
   for (int i = 0; i < count; ++i) {
-    const bool weighs = ops[i].kind == PL_LINEAR || ops[i].kind == PL_EMBED;
+    const bool weighs = ops[i].kind == PL_LINEAR || ops[i].kind == PL_EMBED ||
+                        ops[i].kind == PL_EMBED_POSITION;
     if (weighs && !is_packed(ops[i].weight)) return false;
   }
   return pass->ids && pass->positions && pass->slots && pass->keys && pass->values;

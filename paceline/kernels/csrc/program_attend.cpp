@@ -73,7 +73,7 @@ void add_tasks(const pl_op& op, const Run& run, const Layer& layer, const pl_seg
           layer.keys, layer.values, layer.slot_elements, int64_t(head) * op.head_size,
           segment.context_slots, run.pass.slots + segment.start, segment.parents,
           depths + segment.start, int(segment.context), first, last, heads, op.head_size,
-          layer.type, 1.0f / __builtin_sqrtf(float(op.head_size))});
+          layer.type, op.window, op.scale, op.soft_cap});
     }
   }
 }

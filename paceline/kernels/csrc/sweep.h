@@ -15,15 +15,16 @@ namespace {
 
 using pl::Sweep;
 
-// Calls body(first row, index of the tile size) over tiles of at most V::kRows rows.
-template <class V, class Body>
-PL_INLINE void each_tile(int rows, const Body& body) {
-  const int tiles = (rows + V::kRows - 1) / V::kRows;
+// Calls body(first row, index of the tile size) over `tiles` even tiles.
+template <class Body>
+PL_INLINE void each_tile(int rows, int tiles, const Body& body) {
   for (int t = 0; t < tiles; ++t) {
     const int begin = rows * t / tiles, end = rows * (t + 1) / tiles;
     body(begin, end - begin - 1);
   }
 }
+
+constexpr int tiles_of(int rows, int most) { return (rows + most - 1) / most; }
 
 PL_INLINE void store_block(const Sweep& sweep, int block, const float* acc, int acc_stride) {
   const int first = block * kOutputs;
@@ -37,7 +38,7 @@ PL_INLINE void store_block(const Sweep& sweep, int block, const float* acc, int 
   }
 }
 
-using TileFn = void (*)(const uint8_t*, int, const Activations*, float*);
+using TileFn = void (*)(const uint8_t*, int, const Activations*, float*, Ahead);
 
 template <class V, int BITS, Scales KIND, int ROWS>
 constexpr TileFn kTile = Tile<V, BITS, KIND, ROWS <= V::kRows ? ROWS : 1>::run;
@@ -52,16 +53,20 @@ template <class V, int BITS, Scales KIND>
 void quantised_blocks(const Sweep& sweep, const pl::Format& format, int first, int last) {
   alignas(64) float acc[pl::kSweep * kOutputs];
   const int in_features = sweep.weight->in_features, rows = sweep.rows;
+  const int tiles = tiles_of(rows, V::kRows);
   const uint8_t* w = sweep.weight->data + first * format.block_bytes(in_features);
   for (int block = first; block < last; ++block) {
     memset(acc, 0, sizeof(float) * kOutputs * rows);
     for (int s = 0; s < pl::super_count(in_features); ++s) {
-      const int groups = pl::groups_in(in_features, s);
-      each_tile<V>(rows, [&](int row, int index) {
+      const int groups = pl::groups_in(in_features, s), bytes = format.super_bytes(groups);
+      const int lines = (bytes / 64 + groups * tiles - 1) / (groups * tiles);
+      Ahead ahead{w + kFetchAhead, lines};
+      each_tile(rows, tiles, [&](int row, int index) {
         kTiles<V, BITS, KIND>[index](w, groups, sweep.quantised + s * rows + row,
-                                      acc + row * kOutputs);
+                                     acc + row * kOutputs, ahead);
+        ahead.at += lines * groups * 64;
       });
-      w += format.super_bytes(groups);
+      w += bytes;
     }
     store_block(sweep, block, acc, kOutputs);
   }
@@ -70,7 +75,7 @@ void quantised_blocks(const Sweep& sweep, const pl::Format& format, int first, i
 using FloatTileFn = void (*)(const uint8_t*, int, const float*, int64_t, float*);
 
 template <class V, int FORMAT, int ROWS>
-constexpr FloatTileFn kFloatTile = FloatTile<V, FORMAT, ROWS <= V::kRows ? ROWS : 1>::run;
+constexpr FloatTileFn kFloatTile = FloatTile<V, FORMAT, ROWS <= V::kFloatRows ? ROWS : 1>::run;
 
 template <class V, int FORMAT>
 constexpr FloatTileFn kFloatTiles[8] = {kFloatTile<V, FORMAT, 1>, kFloatTile<V, FORMAT, 2>,
@@ -83,13 +88,14 @@ void float_blocks(const Sweep& sweep, int first, int last) {
   alignas(64) float acc[pl::kSweep * 2 * kOutputs];
   constexpr int step = FloatTile<V, FORMAT, 1>::kStep;
   const int in_features = sweep.weight->in_features, rows = sweep.rows;
+  const int tiles = tiles_of(rows, V::kFloatRows);
   for (int block = first; block < last; ++block) {
     const uint8_t* w = sweep.weight->data + int64_t(block) * in_features * step;
     memset(acc, 0, sizeof(float) * 2 * kOutputs * rows);
     for (int k = 0; k < in_features; k += pl::kFloatInputs) {
       const int left = in_features - k;
       const int inputs = left < pl::kFloatInputs ? left : pl::kFloatInputs;
-      each_tile<V>(rows, [&](int row, int index) {
+      each_tile(rows, tiles, [&](int row, int index) {
         kFloatTiles<V, FORMAT>[index](w + int64_t(k) * step, inputs,
                                         sweep.x + row * sweep.x_stride + k, sweep.x_stride,
                                         acc + row * 2 * kOutputs);
@@ -176,8 +182,10 @@ void quantise(const float* x, int in_features, int row, int rows, Activations* q
 
 template <class V>
 constexpr pl::Kernels kernels_of() {
-  return {quantise,       linear<V>, Rows<V>::rms_norm, Rows<V>::silu_mul, Rows<V>::add,
-          Rows<V>::rope,  attend<V>, read_all<V>,       multiply<V>,       8 * V::N * 4};
+  using Row = Rows<V>;
+  return {quantise,       linear<V>,   Row::rms_norm, Row::layer_norm, Row::silu_mul,
+          Row::gelu_mul,  Row::gelu,   Row::soft_cap, Row::add,        Row::rope,
+          attend<V>,      read_all<V>, multiply<V>,   kProducts<V>};
 }
 
 }  // namespace

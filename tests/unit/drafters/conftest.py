@@ -10,6 +10,7 @@ import pytest
 
 from paceline.chooser import Keyed
 from paceline.drafters import DraftContext, Observation
+from paceline.sampling import History
 from paceline.tree import NO_DRAFT
 from paceline.types import SamplingParams
 
@@ -28,6 +29,7 @@ def context() -> Callable[..., DraftContext]:
             chooser=Keyed(0),
             table=SimpleNamespace(),
             preemptions=0,
+            history=History(tokens, prompt_tokens),
         )
 
     return make
@@ -39,6 +41,7 @@ def finish() -> Callable[[DraftContext], Observation]:
 
     def make(context: DraftContext) -> Observation:
         return Observation(
+            start=0,
             context=replace(context),
             draft=NO_DRAFT,
             path=(),

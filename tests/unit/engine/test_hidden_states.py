@@ -1,4 +1,4 @@
-"""A drafter that asks for hidden states observes those of its own request's rows."""
+"""A drafter that asks for hidden states observes those of its own request's rows, prompts too."""
 
 from __future__ import annotations
 
@@ -37,11 +37,27 @@ class LiveWatcher:
 
 
 def rows(seen: Observation) -> torch.Tensor:
-    """hidden[len(draft) + 1, 2] of the oracle: the length of each row's path, and its token."""
-    tree, before = seen.draft.tree, seen.context.tokens[: -len(seen.committed)]
-    tokens = (before[-1], *tree.tokens)
-    lengths = (len(before) + depth for depth in tree.depths)
-    return torch.tensor(list(zip(lengths, tokens, strict=True)), dtype=torch.float32)
+    """hidden[R, 2] of the oracle: the length of each row's path, and its token."""
+    tree, tokens, start = seen.draft.tree, seen.context.tokens, seen.start
+    if seen.committed:
+        run = tokens[start : len(tokens) - len(seen.committed)]
+    else:
+        run = tokens[start : start + len(seen.hidden[0])]
+    lengths = [start + row + 1 for row in range(len(run))]
+    lengths += [start + len(run) + depth for depth in tree.depths[1:]]
+    pairs = list(zip(lengths, (*run, *tree.tokens), strict=True))
+    return torch.tensor(pairs, dtype=torch.float32)
+
+
+def states_seen(observations: Sequence[Observation]) -> list[int]:
+    """Positions of the request's tokens whose hidden states came, in the order they came in."""
+    return [
+        position
+        for seen in observations
+        for position in range(
+            seen.start, seen.start + len(seen.hidden[0]) - len(seen.draft) + len(seen.path)
+        )
+    ]
 
 
 @register("test_watcher")
@@ -73,6 +89,7 @@ def test_each_request_of_a_batch_observes_its_own_rows(watching: Engine) -> None
     for output in outputs[:4]:
         own = [seen for seen in SEEN if seen.context.request_id == output.request_id]
         assert sum(len(seen.committed) for seen in own) == len(output.token_ids)
+        assert states_seen(own) == list(range(len(own[-1].context.tokens) - 1))
     assert {len(seen.draft) for seen in SEEN} >= {0, 1, 2, 3, 4, 5}
 
 

@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 
 from paceline.kernels.attention import attend_rows
+from paceline.kernels.batch import Batch
+from paceline.kernels.ops import LOGITS, Attend, LogitRows
+from paceline.kernels.reference import KERNELS, Pass
 from paceline.kernels.rows import LANES, ROW_TILE
 from tests.tiny_models import SPECS, Bench, Rows, random_tokens
 
@@ -119,6 +122,14 @@ LONG = 3_000
 PARALLEL_FROM = 32_768
 
 
+def attend(head_size: int, window: int | None = None) -> Attend:
+    """Six heads over two."""
+    return Attend(
+        layer=0, query="q", key="k", value="v", out="o", num_heads=6, num_kv_heads=2,
+        head_size=head_size, scale=head_size**-0.5, window=window, soft_cap=3.0,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("dtype", "head_size"), [(torch.float32, 64), (torch.float32, 80), (torch.bfloat16, 64)]
 )
@@ -126,26 +137,30 @@ def test_attention_to_a_long_context_on_any_number_of_threads(
     dtype: torch.dtype, head_size: int
 ) -> None:
     assert LONG // LANES * ROW_TILE * head_size > PARALLEL_FROM
-    query = torch.randn(9, 6, head_size).to(dtype)
+    query, op = torch.randn(9, 6, head_size).to(dtype), attend(head_size)
     keys, values = (torch.randn(LONG, 2, head_size).to(dtype) for _ in "kv")
     lengths = torch.arange(LONG - 8, LONG + 1)
     found = []
     for count in (1, 2, 3):
         torch.set_num_threads(count)
-        found.append(attend_rows(query, keys, values, lengths))
+        found.append(attend_rows(op, query, keys, values, lengths))
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
 
 
+@pytest.mark.parametrize("window", [None, 50, 1_700])
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_row_attends_alike_whatever_stands_behind_its_path(count: int) -> None:
+def test_a_row_attends_alike_whatever_stands_behind_its_path(
+    count: int, window: int | None
+) -> None:
     """Blocks are added in one order: those behind a row's path change no bit of it."""
     torch.set_num_threads(count)
     query, (keys, values) = torch.randn(4, 6, 64), torch.randn(2, LONG, 2, 64)
+    op = attend(64, window=window)
     lengths = torch.tensor([40, 1_000, LONG - LANES - 1, LONG])
-    together = attend_rows(query, keys, values, lengths)
+    together = attend_rows(op, query, keys, values, lengths)
     for row, length in enumerate(lengths.tolist()):
-        alone = attend_rows(query[row, None], keys[:length], values[:length])[0]
+        alone = attend_rows(op, query[row, None], keys[:length], values[:length])[0]
         assert torch.equal(together[row], alone), length
 
 
@@ -169,8 +184,10 @@ def test_hidden_states_of_the_layers_asked_for(bench: Bench) -> None:
     tail = bench.forward(Rows(tokens[18:], 18, slots), hidden_layers=(last,)).hidden
     assert set(tail) == {last}
     assert torch.equal(tail[last], whole[last][18:])
-    normed = torch.nn.functional.rms_norm(
-        tail[last], (bench.spec.hidden_size,), bench.program.ops[-2].scale, bench.spec.norm_eps
-    )
     logits = bench.forward(Rows(tokens[18:], 18, slots)).logits
-    torch.testing.assert_close(normed @ bench.program.ops[-1].weight.T, logits)
+    ops = bench.program.ops
+    head = ops[1 + next(i for i, op in enumerate(ops) if isinstance(op, LogitRows)) :]
+    state = Pass(Batch(*[torch.empty(0)] * 5), bench.kv, {"x": tail[last]})
+    for op in head:
+        KERNELS[type(op)](op, state)
+    torch.testing.assert_close(state.registers[LOGITS], logits)

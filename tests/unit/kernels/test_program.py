@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -34,13 +35,18 @@ def test_attends_in_order() -> None:
 
 NORM = ops.RMSNorm(source="x", out="x", scale=torch.ones(5), eps=0.1)
 ATTEND = ops.Attend(
-    layer=0, query="x", key="x", value="x", out="x", num_heads=2, num_kv_heads=1, head_size=2
-)
+    layer=0, query="x", key="x", value="x", out="x", num_heads=2, num_kv_heads=1, head_size=2,
+    scale=0.5,
+)  # fmt: skip
+LAYER_NORM = ops.LayerNorm(source="x", out="x", scale=torch.ones(4), bias=torch.ones(3), eps=0.1)
+HEAD_NORM = ops.RMSNorm(source="x", out="x", scale=torch.ones(2), eps=0.1, heads=3)
 WRONG = {
     "nothing wrote 'x'": (TAKE, HEAD),
     "leaves no logits": (EMBED, TAKE),
     "no logits of the logit rows": (EMBED, HEAD),
     "RMSNorm: a width of 4 meets one of 5": (EMBED, NORM, TAKE, HEAD),
+    "LayerNorm: a width of 4 meets one of 3": (EMBED, LAYER_NORM, TAKE, HEAD),
+    "RMSNorm: a width of 4 meets one of 6": (EMBED, HEAD_NORM, TAKE, HEAD),
     "Attend: a width of 4 meets one of 2": (EMBED, ATTEND, TAKE, HEAD),
     "Linear: a width of 4 meets one of 3": (
         EMBED,
@@ -73,6 +79,12 @@ WRONG = {
         HEAD,
         ops.SiluMul(gate="x", up="logits", out="x"),
     ),
+    "GeluMul: a width of 4 meets one of 9": (
+        EMBED,
+        TAKE,
+        HEAD,
+        ops.GeluMul(gate="x", up="logits", out="x"),
+    ),
 }
 
 
@@ -95,10 +107,15 @@ def test_paths_of_a_chain_and_of_a_tree() -> None:
     assert paths(tree) == [(0,), (0, 1), (0, 2), (0, 2, 3), (4,)]
 
 
-def test_attention_of_a_row_is_its_formula() -> None:
+@pytest.mark.parametrize("window", [None, 1, 4, 11, 20])
+@pytest.mark.parametrize("cap", [None, 0.7])
+def test_attention_of_a_row_is_its_formula(window: int | None, cap: float | None) -> None:
     query, keys, values = torch.randn(6, 8), torch.randn(11, 2, 8), torch.randn(11, 2, 8)
-    found = attend_rows(query[None], keys, values)[0]
+    op = replace(ATTEND, num_heads=6, head_size=8, scale=0.3, window=window, soft_cap=cap)
+    found = attend_rows(op, query[None], keys, values)[0]
+    near = slice(max(0, 11 - (window or 11)), 11)
     for head in range(6):
-        scores = keys[:, head // 3].double() @ query[head].double() / 8**0.5
-        expected = torch.softmax(scores, 0) @ values[:, head // 3].double()
+        scores = keys[near, head // 3].double() @ query[head].double() * 0.3
+        scores = scores if cap is None else cap * torch.tanh(scores / cap)
+        expected = torch.softmax(scores, 0) @ values[near, head // 3].double()
         torch.testing.assert_close(found[head].double(), expected, atol=1e-6, rtol=0)

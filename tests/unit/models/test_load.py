@@ -137,9 +137,12 @@ def test_a_wrong_config_names_the_file_and_the_field(case: str, folder: Path) ->
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"model_type": "bert"}, "model_type 'bert' is not supported; known: llama, qwen2"),
+        ({"model_type": "bert"}, "model_type 'bert' is not supported; known: .*, qwen2"),
         ({"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported"),
-        ({"use_sliding_window": True}, "sliding-window attention is not supported"),
+        (
+            {"use_sliding_window": True, "sliding_window": 4, "layer_types": ["chunked"]},
+            "the layer type 'chunked' is not supported",
+        ),
         ({"quantization_config": {"bits": 4}}, "quantization_config is not supported"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "rope scaling 'yarn' is not supported"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor is not supported"),

@@ -9,8 +9,8 @@ import torch
 
 from paceline.errors import RequestError
 from paceline.sampling.grammar import Grammars
+from paceline.structured import StructuredOutput
 from paceline.tree import TokenTree
-from paceline.types import StructuredOutput
 from tests.grammars import (
     EOS,
     NAMED,

@@ -8,7 +8,7 @@ import pytest
 
 from paceline.errors import RequestError
 from paceline.sampling.grammar import Grammars
-from paceline.types import StructuredOutput
+from paceline.structured import StructuredOutput
 from tests.grammars import EOS, TOKENIZER, V, allowed, grammars, matcher
 
 

@@ -18,7 +18,7 @@ COLD_SEEDED = SamplingParams(temperature=0, seed=1)
 
 
 def test_registry():
-    assert list(rules) == ["block", "coupled", "greedy", "multi", "token"]
+    assert list(rules) == ["block", "coupled", "greedy", "multi", "token", "traversal"]
     assert all(rules[name].name == name for name in rules)
 
 
@@ -31,7 +31,7 @@ def test_registry():
         (SEEDED, False, "coupled"),
         (SEEDED, True, "coupled"),
         (WARM, False, "block"),
-        (WARM, True, "multi"),
+        (WARM, True, "traversal"),
     ],
 )
 def test_defaults(params, trees, name):
@@ -44,7 +44,7 @@ def test_what_cannot_be_exact_is_refused():
         choose_rule("blok", WARM, trees=False)
     with pytest.raises(ConfigError, match=r"'greedy' is exact at temperature 0 only.*'block'"):
         choose_rule("greedy", WARM, trees=False)
-    with pytest.raises(ConfigError, match=r"'token' verifies chains.*'multi'"):
+    with pytest.raises(ConfigError, match=r"'token' verifies chains.*'traversal'"):
         choose_rule("token", WARM, trees=True)
     assert choose_rule("token", COLD, trees=False) is rules["token"]
 
@@ -84,7 +84,7 @@ def draws(name, trial):
 
 def test_how_each_rule_draws():
     assert set(draws("greedy", 0)) == {1}
-    for name in ("token", "block", "multi"):
+    for name in ("token", "block", "multi", "traversal"):
         assert rules[name].sampled
         assert set(draws(name, 0)) == {0, 1, 3}
         assert draws(name, 0) != draws(name, 1)
