@@ -12,7 +12,7 @@ from paceline.config import CacheConfig, EngineConfig
 from paceline.drafters import OFF, PREDICTION, Drafter, Host, LiveDrafter, drafters
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
-from paceline.engine.settings import check_ids
+from paceline.engine.settings import check_ids, check_structured
 from paceline.engine.step import Step
 from paceline.errors import ConfigError, RequestError, UnknownNameError
 from paceline.models import LoadedModel
@@ -74,6 +74,7 @@ class Engine:
         self._check_prompt(request.prompt_ids)
         params, asked = request.params, request.speculation
         check_ids(params, self.model.spec.vocab_size)
+        check_structured(params)
         name = self._resolve(asked.drafter or (PREDICTION if asked.prediction else None))
         options = self._drafters[name].options
         seed = params.seed if params.seed is not None else secrets.randbits(64)

@@ -71,3 +71,9 @@ def test_a_bad_grammar_is_refused_before_it_runs(mini):
     with pytest.raises(RequestError, match="The regex cannot be used"):
         mini.generate(PROMPTS[0], params)
     assert not mini.engine.has_work
+
+
+@pytest.mark.parametrize("setting", [{"ignore_eos": True}, {"min_tokens": 3}])
+def test_what_would_not_let_it_end_is_refused(mini, setting):
+    with pytest.raises(RequestError, match=f"{next(iter(setting))} cannot be combined"):
+        mini.generate(PROMPTS[0], SamplingParams(structured=SPEC, **setting))
