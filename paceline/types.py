@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from paceline.errors import RequestError
+from paceline.structured import StructuredOutput
 
 
 def _between(low: float, high: float) -> Callable[[float], bool]:
@@ -49,6 +50,7 @@ _ADJUSTING: Mapping[str, Any] = MappingProxyType(
     {
         "allowed_token_ids": (),
         "bad_words": (),
+        "structured": None,
         "thinking_budget": None,
         "min_tokens": 0,
         "logit_bias": {},
@@ -89,6 +91,8 @@ class SamplingParams:
     """Nothing but these ids; empty allows all."""
     logits_processors: tuple[Callable[[list[int], Any], Any], ...] = ()
     """Each maps (ids of the output so far, logits[V]) to logits[V], at every drafted node too."""
+    structured: StructuredOutput | None = None
+    """What the whole output must be: JSON, a regular expression, a choice, a grammar."""
     min_tokens: int = 0
     """Tokens before which nothing ends the output."""
     thinking_budget: int | None = None

@@ -12,12 +12,13 @@ from paceline.config import CacheConfig, EngineConfig
 from paceline.drafters import OFF, PREDICTION, Drafter, Host, LiveDrafter, drafters
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
-from paceline.engine.settings import check_ids
+from paceline.engine.settings import check_ids, check_structured
 from paceline.engine.step import Step
 from paceline.errors import ConfigError, RequestError, UnknownNameError
 from paceline.models import LoadedModel
 from paceline.registry import OptionString
 from paceline.runtime import Runner
+from paceline.sampling.grammar import Grammars
 from paceline.types import Delta, FinishReason, Output, Request, StepStats
 from paceline.verify import choose_rule
 
@@ -57,6 +58,8 @@ class Engine:
             {name: loaded.live for name, loaded in self._drafters.items()},
             self._hidden_layers(),
         )
+        spec = model.spec
+        self._grammars = Grammars(model.tokenizer, spec.vocab_size, spec.eos_ids)
         self._sequences: dict[str, Sequence] = {}
 
     @property
@@ -75,11 +78,15 @@ class Engine:
         self._check_prompt(request.prompt_ids)
         params, asked = request.params, request.speculation
         check_ids(params, self.model.spec.vocab_size)
+        check_structured(params)
         name = self._resolve(asked.drafter or (PREDICTION if asked.prediction else None))
         options = self._drafters[name].options
         seed = params.seed if params.seed is not None else secrets.randbits(64)
         limits = Limits(max_model_len=self.max_model_len, eos_ids=self.model.spec.eos_ids)
-        sequence = Sequence(request, self.model.tokenizer, self.pool, limits, seed)
+        matcher = None
+        if params.structured is not None:
+            matcher = self._grammars.compile(params.structured).matcher()
+        sequence = Sequence(request, self.model.tokenizer, self.pool, limits, seed, matcher)
         rule = asked.rule or self.config.speculation.rule
         sequence.rule = choose_rule(rule, params, trees=options.needs.trees)
         lengths = (asked.k, self.config.speculation.k, options.k)

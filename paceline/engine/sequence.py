@@ -12,6 +12,7 @@ from paceline.engine.settings import setting_ids
 from paceline.engine.stop import OutputText, ends
 from paceline.models import Tokenizer
 from paceline.sampling import History
+from paceline.sampling.grammar import Matcher
 from paceline.tree import Draft
 from paceline.types import (
     FinishReason,
@@ -74,7 +75,13 @@ class Sequence:
     """A request from arrival to finish: its tokens, blocks, text, counters."""
 
     def __init__(
-        self, request: Request, tokenizer: Tokenizer, pool: BlockPool, limits: Limits, seed: int
+        self,
+        request: Request,
+        tokenizer: Tokenizer,
+        pool: BlockPool,
+        limits: Limits,
+        seed: int,
+        matcher: Matcher | None = None,
     ) -> None:
         ids = setting_ids(request.params, tokenizer, limits.eos_ids)
         self.request, self.params, self.limits = request, request.params, limits
@@ -88,7 +95,7 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self.text = OutputText(tokenizer, request.params.stop)
         self.tally = Tally()
-        self.history = History(self.tokens, len(self.tokens), ids)
+        self.history = History(self.tokens, len(self.tokens), ids, matcher)
         guess = request.speculation.prediction
         self._prediction = tuple(tokenizer.encode(guess) if isinstance(guess, str) else guess)
         self.logprobs: list[TokenLogprobs] = []
@@ -171,6 +178,8 @@ class Sequence:
             self.finish_reason = self._finish_after(committed, drafted=count <= len(drafted))
             if self.finish_reason:
                 break
+        if self.history.matcher is not None:
+            self.history.matcher.advance(tokens[:count])
         self._last_token = time.perf_counter()
         self._first_token = self._first_token or self._last_token
         return tokens[:count]

@@ -31,6 +31,18 @@ def check_ids(params: SamplingParams, vocab_size: int) -> None:
                 raise RequestError(f"{name} names the id {token}, not in 0 .. {vocab_size - 1}.")
 
 
+def check_structured(params: SamplingParams) -> None:
+    """Raise RequestError for settings that keep a structured output from ending where it must."""
+    if params.structured is None:
+        return
+    for name, is_set in (("ignore_eos", params.ignore_eos), ("min_tokens", params.min_tokens)):
+        if is_set:
+            raise RequestError(
+                f"{name} cannot be combined with structured output, which ends where its grammar"
+                " does; leave one of them out."
+            )
+
+
 def word_ids(word: str, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
     """The word's ids, and those it has behind a blank where it then is as many tokens (vLLM's)."""
     bare = tuple(tokenizer.encode(word.lstrip() or word))

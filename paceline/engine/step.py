@@ -14,6 +14,7 @@ from torch import Tensor
 
 from paceline.cache import BlockPool, Slots
 from paceline.drafters import LiveDrafter, Observation
+from paceline.engine.legal import under_grammar
 from paceline.engine.proposal import Proposal
 from paceline.engine.scheduler import BudgetFor, Plan, Scheduler
 from paceline.engine.scores import Told, split_rows, target_laws
@@ -95,7 +96,8 @@ class Step:
                         f"The drafter '{name}' proposed {len(draft)} tokens"
                         f" on a budget of {budget}; mend its propose()."
                     )
-                drafts[index] = draft
+                matcher = contexts[index].history.matcher
+                drafts[index] = under_grammar(draft, matcher, budget) if matcher else draft
         return [Proposal(*each) for each in zip(plan.work, contexts, drafts, strict=True)]
 
     def _commit(

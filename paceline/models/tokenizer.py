@@ -70,6 +70,11 @@ class Tokenizer:
         """Jinja source, or None for a model that does not chat."""
         return self.special.chat_template
 
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that steer a model and are no text, such as the end of a turn."""
+        return self._silent
+
     def encode(
         self, text: str, *, add_special: bool = False, parse_special: bool = False
     ) -> list[int]:
@@ -105,6 +110,10 @@ class Tokenizer:
     def id_to_token(self, i: int) -> str | None:
         """The name of an id, as in the vocabulary; None where it has none."""
         return self._backend.id_to_token(i) if 0 <= i < self.vocab_size else None
+
+    def token_bytes(self, i: int) -> bytes:
+        """The bytes an id adds to a text, a special one its name; none where it has no name."""
+        return self._bytes(i, skip_special=False)
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a name of the vocabulary."""

@@ -1,8 +1,9 @@
 """Settings that change logits by what stands before the position, one function each.
 
 They run in vLLM's order (v1 `Sampler`, steps 3 to 6), before the temperature and for temperature 0
-too: allowed ids, bad words, the thinking budget, min_tokens, logit_bias, custom processors, then
-repetition, frequency and presence penalties. Each works on one row, logits[V] float32, in place.
+too: the grammar, allowed ids, bad words, the thinking budget, min_tokens, logit_bias, custom
+processors, then repetition, frequency and presence penalties. Each works on one row, logits[V]
+float32, in place.
 """
 
 from __future__ import annotations
@@ -39,6 +40,13 @@ def adjust(
         for setting in SETTINGS:
             setting(adjusted[row], params[row], prefixes[row])
     return adjusted
+
+
+def structured(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
+    """Only ids that the grammar allows behind the node's own path."""
+    if prefix.history.matcher is not None:
+        allowed = prefix.history.matcher.mask_for(prefix.path)
+        row.masked_fill_(~allowed.to(row.device), NEVER)
 
 
 def allowed_token_ids(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
@@ -115,6 +123,7 @@ def presence_penalty(row: Tensor, params: SamplingParams, prefix: Prefix) -> Non
 
 
 SETTINGS: tuple[Callable[[Tensor, SamplingParams, Prefix], None], ...] = (
+    structured,
     allowed_token_ids,
     bad_words,
     thinking_budget,

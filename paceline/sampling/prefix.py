@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.sampling.grammar import Matcher
+
 Ids = NDArray[np.int64]
 
 
@@ -62,8 +64,14 @@ class History:
     """A request's committed tokens. `tokens` is the live list: it grows, here nothing is copied."""
 
     def __init__(
-        self, tokens: Sequence[int], prompt_tokens: int, ids: SettingIds | None = None
+        self,
+        tokens: Sequence[int],
+        prompt_tokens: int,
+        ids: SettingIds | None = None,
+        matcher: Matcher | None = None,
     ) -> None:
+        self.matcher = matcher
+        """Where the output stands in its grammar, if it has one; the engine advances it."""
         self.tokens, self.prompt_tokens = tokens, prompt_tokens
         self.ids = ids or SettingIds()
         self._output_counts = LiveCounts(tokens, prompt_tokens)

@@ -160,6 +160,7 @@ def test_the_history_follows_the_live_list() -> None:
 def test_the_order_is_the_documented_one() -> None:
     names: list[Callable[..., None]] = list(SETTINGS)
     assert [setting.__name__ for setting in names] == [
+        "structured",
         "allowed_token_ids",
         "bad_words",
         "thinking_budget",
