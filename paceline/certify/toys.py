@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ Tokens = tuple[int, ...]
 Weights = NDArray[Any]
 Model = Callable[[Tokens], Weights]
 """The law[V] after a prefix, an array of fractions."""
+Found = TypeVar("Found")
 
 
 @cache
@@ -48,7 +49,9 @@ def toy(seed: int, V: int) -> Model:
     return law
 
 
-def mimic(target: Model, other: Model, seed: int) -> Model:
+def mimic(
+    target: Callable[[Tokens], Found], other: Callable[[Tokens], Found], seed: int
+) -> Callable[[Tokens], Found]:
     """The target's own law (p = q) after a quarter of all prefixes, else the other's."""
     return lambda prefix: (target if hash_key(seed, *prefix) % 4 == 0 else other)(prefix)
 
