@@ -68,7 +68,7 @@ def settled(laws: RowLaws) -> Model:
 
 def exactly(law: Tensor) -> Weights:
     """law[V] as the exact fractions of its floats, renormalised."""
-    weights = np.array([Fraction(p) for p in law.tolist()], dtype=object)
-    weights = weights / weights.sum()
+    weights: Weights = np.array([Fraction(p) for p in law.tolist()], dtype=object)
+    weights /= weights.sum()
     weights.setflags(write=False)
     return weights

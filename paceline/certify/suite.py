@@ -37,7 +37,7 @@ TREES: Shapes = (
 )
 """Where two trials hold one token they share a node, and what grows below both."""
 
-BRIEF_CHAINS: Shapes = ((3, chain(ANY, DRAWN)), (2, chain(DRAWN, BEST, DRAWN)))
+BRIEF_CHAINS: Shapes = ((3, chain(DRAWN)), (2, chain(ANY, DRAWN, BEST)))
 BRIEF_TREES: Shapes = (
     (3, (Stem(DRAWN), Stem(DISTINCT))),
     (2, (Stem(BEST), Stem(DRAWN, chain(DRAWN)))),

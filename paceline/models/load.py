@@ -58,6 +58,11 @@ class LoadedModel:
         """Bytes the weights take in memory."""
         return sum(weight.nbytes for weight in self.weights.values())
 
+    @property
+    def native(self) -> bool:
+        """Whether the native library runs its passes."""
+        return isinstance(getattr(self.execute, "__self__", None), NativeProgram)
+
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
         return self.execute(batch, kv)
