@@ -31,7 +31,7 @@ class Effort:
     seconds: float
 
 
-FULL = Effort(samples=82_000, seconds=1200)
+FULL = Effort(samples=80_000, seconds=1200)
 QUICK = Effort(samples=8_000, seconds=15)
 
 
@@ -68,19 +68,19 @@ def check_law(
     llm: LLM,
     prompt: str,
     *,
-    rule: str | None = None,
+    speculation: Speculation | None = None,
     effort: Effort = FULL,
     distort: Distort | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> LawReport:
-    """Sample under one seed after another with the default drafter; test against the exact law.
+    """Sample under one seed after another; test what comes against the exact law.
 
-    `rule` is by default the one that a request without a seed gets. How many samples are taken is
-    settled before the first of them is.
+    The rule is by default the one that a request without a seed gets. How many samples are taken
+    is settled before the first of them is.
     """
     ids = llm.encode(prompt)
-    (first,) = llm.generate([ids], PARAMS, speculation=Speculation(rule=rule))
-    speculation = Speculation(rule=first.rule)
+    (first,) = llm.generate([ids], PARAMS, speculation=speculation)
+    speculation = replace(speculation or Speculation(), rule=first.rule)
     total = affordable(llm, ids, speculation, effort)
     started = time.perf_counter()
     outputs: list[Output] = []

@@ -71,7 +71,7 @@ def provenance(
 def kernels_of(model: LoadedModel | None) -> str:
     """What computed: the native library's path, or torch."""
     if model is None:
-        return "none: no model was run"
+        return "no model was run"
     if not model.native:
         return f"torch on {model.device}"
     found = features()

@@ -165,7 +165,7 @@ def provenance_rows(found: Provenance) -> list[tuple[str, str]]:
     return [
         ("command", f"`{found.command}`"),
         ("date", f"{found.date} UTC"),
-        ("model", found.model or "none: the proofs need none"),
+        ("model", found.model or "the proofs need no model"),
         *((f"SHA-256 of {name}", digest) for name, digest in found.weights_sha256.items()),
         ("drafts", ", ".join(found.drafts) or "none"),
         ("versions", ", ".join(f"{name} {number}" for name, number in found.versions.items())),

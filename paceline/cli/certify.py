@@ -16,7 +16,7 @@ from paceline.cli.progress import byte_bar, count_bar, total_bar
 from paceline.cli.prompts import read_prompts
 from paceline.cli.session import first_turns, load
 from paceline.errors import ConfigError
-from paceline.types import SamplingParams
+from paceline.types import SamplingParams, Speculation
 
 if TYPE_CHECKING:
     from paceline.certify.law import LawReport
@@ -177,7 +177,8 @@ def sample_law(llm: LLM, rule: str | None, samples: int | None, quick: bool) -> 
     if samples:
         effort = Effort(samples=samples, seconds=math.inf)
     with total_bar("samples") as report:
-        return check_law(llm, PROMPT, rule=rule, effort=effort, progress=report)
+        asked = Speculation(rule=rule)
+        return check_law(llm, PROMPT, speculation=asked, effort=effort, progress=report)
 
 
 def compare(
