@@ -107,7 +107,7 @@ def text_violation(case: Case) -> str | None:
 
     for length in range(case.tokens):
         for output in target_law(case.target, length):
-            for branch in branches(partial(both, output), len(output)):
+            for branch in branches(partial(both, output), len(output), chooser=case.chooser):
                 passed, plain = branch.outcome
                 if passed != plain:
                     return f"after {output} a pass commits {passed}, plain decoding {plain}"
