@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 from paceline.certify.enumerate import Enumerating, Known, branches
+from paceline.certify.settings import RowLaws
 from paceline.certify.toys import Model, Tokens, ToyDrafter
-from paceline.tree import NO_DRAFT
+from paceline.tree import NO_DRAFT, Draft
 from paceline.verify import Rule
+from paceline.verify.laws import Dense
 
 OutputLaw = dict[Tokens, Fraction]
 """The joint law of the first output tokens; outputs of probability 0 are left out."""
@@ -25,12 +27,20 @@ class Case:
     drafter: ToyDrafter
     tokens: int
     chooser: type[Enumerating] = Enumerating
+    rows: RowLaws | None = None
+    """How a pass gets the target's laws; None asks the target for one prefix after another."""
 
     def one_pass(self, output: Tokens, chooser: Enumerating) -> Tokens:
         """Draft and verify once; the tokens committed."""
         draft = self.drafter.propose(self.rule, output, chooser)
-        laws = [self.target(output + draft.tree.path_tokens(r)) for r in range(len(draft) + 1)]
-        return self.rule.verify_one(draft, laws, chooser).tokens(draft)
+        return self.rule.verify_one(draft, self.laws(output, draft), chooser).tokens(draft)
+
+    def laws(self, output: Tokens, draft: Draft) -> Sequence[Dense]:
+        """The target's law after each row of the draft."""
+        paths = tuple(draft.tree.path_tokens(row) for row in range(len(draft) + 1))
+        if self.rows is not None:
+            return self.rows(output, paths)
+        return [self.target(output + path) for path in paths]
 
     def plain(self, output: Tokens, count: int, chooser: Enumerating) -> Tokens:
         """`count` tokens of plain decoding, under the same chooser."""
@@ -98,7 +108,7 @@ def text_violation(case: Case) -> str | None:
 
     for length in range(case.tokens):
         for output in target_law(case.target, length):
-            for branch in branches(partial(both, output), len(output)):
+            for branch in branches(partial(both, output), len(output), chooser=case.chooser):
                 passed, plain = branch.outcome
                 if passed != plain:
                     return f"after {output} a pass commits {passed}, plain decoding {plain}"

@@ -42,6 +42,11 @@ class ParityReport:
     seconds_on: float
     seconds_off: float
 
+    @property
+    def passed(self) -> bool:
+        """Whether no text parted."""
+        return not self.forks
+
 
 def check_parity(
     llm: LLM,

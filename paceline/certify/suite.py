@@ -7,23 +7,25 @@ from dataclasses import dataclass
 from itertools import count, islice
 
 from paceline.certify.exact import Case, violation
+from paceline.certify.settings import row_laws, settings_for, settled, toy_logits
 from paceline.certify.toys import Kind, Stem, ToyDrafter, chain, cold, mimic, toy
 from paceline.chooser.bits import hash_key
 from paceline.verify import Rule
 
 Shape = tuple[Stem, ...]
+Shapes = tuple[tuple[int, Shape], ...]
+"""(V, shape) of each."""
 
 DRAWN, DISTINCT, BEST, ANY = Kind.DRAWN, Kind.DISTINCT, Kind.BEST, Kind.ANY
 
-CHAINS: tuple[tuple[int, Shape], ...] = (
+CHAINS: Shapes = (
     *((3, chain(*kinds)) for kinds in ([DRAWN], [BEST], [ANY], [DRAWN, DRAWN])),
     *((3, chain(*kinds)) for kinds in ([DRAWN, BEST], [BEST, DRAWN], [ANY, DRAWN])),
     *((2, chain(*kinds)) for kinds in ([DRAWN] * 3, [DRAWN, ANY, DRAWN], [BEST, DRAWN, BEST])),
     *((2, chain(*kinds)) for kinds in ([DRAWN] * 4, [DRAWN, BEST, BEST, DRAWN])),
 )
-"""(V, shape)."""
 
-TREES: tuple[tuple[int, Shape], ...] = (
+TREES: Shapes = (
     (3, (Stem(DRAWN), Stem(DRAWN))),
     (3, (Stem(DRAWN), Stem(DISTINCT))),
     (3, (Stem(DISTINCT), Stem(DISTINCT), Stem(DISTINCT))),
@@ -33,7 +35,14 @@ TREES: tuple[tuple[int, Shape], ...] = (
     (2, (Stem(DRAWN, chain(DRAWN)), Stem(DRAWN, chain(BEST)))),
     (2, (Stem(BEST, (Stem(DRAWN), Stem(DISTINCT))), Stem(DISTINCT, chain(DRAWN)))),
 )
-"""(V, shape); where two trials hold one token they share a node, and what grows below both."""
+"""Where two trials hold one token they share a node, and what grows below both."""
+
+BRIEF_CHAINS: Shapes = ((3, chain(DRAWN)), (2, chain(ANY, DRAWN, BEST)))
+BRIEF_TREES: Shapes = (
+    (3, (Stem(DRAWN), Stem(DISTINCT))),
+    (2, (Stem(BEST), Stem(DRAWN, chain(DRAWN)))),
+)
+"""Every kind of trial in as few shapes as hold them."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +67,13 @@ def prove(rule: Rule, seed: int = 0, models: int = 2) -> Proof:
 
 def cases(rule: Rule, seed: int = 0, models: int = 2, tokens: int = 3) -> Iterator[Case]:
     """Cases of up to `tokens` consecutive passes; every third drafter stops early at token 0."""
-    shapes = [*CHAINS, *(TREES if rule.trees else ())]
-    if rule.reproducible:
-        shapes = list(dict.fromkeys((V, adversarial(shape)) for V, shape in shapes))
+    return toy_cases(rule, shapes_for(rule, CHAINS, TREES), seed, models, tokens)
+
+
+def toy_cases(
+    rule: Rule, shapes: Shapes, seed: int = 0, models: int = 2, tokens: int = 3
+) -> Iterator[Case]:
+    """`cases` on given shapes."""
     keys = (hash_key(seed, index) for index in count())
     for V, shape in shapes:
         for key in islice(keys, models):
@@ -68,6 +81,28 @@ def cases(rule: Rule, seed: int = 0, models: int = 2, tokens: int = 3) -> Iterat
             stops = frozenset({0} if key % 3 == 0 else ())
             drafter = ToyDrafter(mimic(target, toy(key + 1, V), key + 2), shape, stops)
             yield Case(rule, target, drafter, tokens)
+
+
+def settled_cases(
+    rule: Rule, shapes: Shapes, seed: int = 0, tokens: int = 3
+) -> Iterator[tuple[str, Case]]:
+    """(setting, case) for every setting on every shape, target and drafter both under it."""
+    keys = (hash_key(seed, index) for index in count())
+    for name, params in settings_for(rule.one_hot).items():
+        for V, shape in shapes:
+            key = next(keys)
+            target = toy_logits(key, V)
+            rows = row_laws(target, params)
+            q = settled(row_laws(mimic(target, toy_logits(key + 1, V), key + 2), params))
+            yield name, Case(rule, settled(rows), ToyDrafter(q, shape), tokens, rows=rows)
+
+
+def shapes_for(rule: Rule, chains: Shapes, trees: Shapes) -> Shapes:
+    """The shapes a rule verifies; where text is promised, every draft of each of them."""
+    shapes = (*chains, *(trees if rule.trees else ()))
+    if rule.reproducible:
+        shapes = tuple((V, adversarial(shape)) for V, shape in shapes)
+    return tuple(dict.fromkeys(shapes))
 
 
 def adversarial(shape: Shape) -> Shape:

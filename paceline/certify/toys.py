@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from paceline.verify.laws import Dense
 Tokens = tuple[int, ...]
 Model = Callable[[Tokens], Dense]
 """The law[V] after a prefix, an array of fractions."""
+Found = TypeVar("Found")
 
 
 @cache
@@ -46,7 +48,9 @@ def toy(seed: int, V: int) -> Model:
     return law
 
 
-def mimic(target: Model, other: Model, seed: int) -> Model:
+def mimic(
+    target: Callable[[Tokens], Found], other: Callable[[Tokens], Found], seed: int
+) -> Callable[[Tokens], Found]:
     """The target's own law (p = q) after a quarter of all prefixes, else the other's."""
     return lambda prefix: (target if hash_key(seed, *prefix) % 4 == 0 else other)(prefix)
 

@@ -155,8 +155,8 @@ def parse_rows(text: str) -> tuple[int, ...]:
 
 def use_cores(threads: int | None) -> int:
     """Compute with so many threads, by default one a core; raises ConfigError."""
-    from paceline.cli.doctor import cores
     from paceline.kernels.library import use_threads
+    from paceline.kernels.machine import cores
 
     use_threads(threads or cores())
     return threads or cores()

@@ -3,29 +3,93 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import math
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from paceline.cli import defaults, options, sampling_options
-from paceline.cli.progress import count_bar
+from paceline.cli.progress import byte_bar, count_bar, total_bar
 from paceline.cli.prompts import read_prompts
 from paceline.cli.session import first_turns, load
 from paceline.errors import ConfigError
-from paceline.types import SamplingParams
+from paceline.types import SamplingParams, Speculation
 
 if TYPE_CHECKING:
+    from paceline.certify.law import LawReport
     from paceline.certify.parity import ParityReport
+    from paceline.certify.proofs import ExactReport
+    from paceline.certify.provenance import Provenance
+    from paceline.certify.report import Certificate
+    from paceline.cli.prompts import Prompt
+    from paceline.engine import LLM
     from paceline.engine.options import LLMOptions
+
+CHECKS = "Checks; all three quickly where none is named"
+
+Exact = Annotated[
+    bool,
+    typer.Option(
+        "--exact",
+        help="Every rule by enumeration in exact fractions; needs no model.",
+        rich_help_panel=CHECKS,
+    ),
+]
+Law = Annotated[
+    bool,
+    typer.Option(
+        "--law",
+        help="The law of sampled text against the model's own, by tests of stated power.",
+        rich_help_panel=CHECKS,
+    ),
+]
+Parity = Annotated[
+    bool,
+    typer.Option(
+        "--parity",
+        help="The same ids with speculation on and off, greedy or seeded.",
+        rich_help_panel=CHECKS,
+    ),
+]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="Fewer cases, samples and prompts.", rich_help_panel=CHECKS),
+]
+Samples = Annotated[
+    int | None,
+    typer.Option(
+        "--samples",
+        min=1000,
+        help="Outputs for --law to take, however long it takes.",
+        rich_help_panel=CHECKS,
+    ),
+]
+Rule = Annotated[
+    str | None,
+    typer.Option(
+        "--rule",
+        help="Rule for --law to sample by; by default that of a request without a seed.",
+        rich_help_panel=CHECKS,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", help="Write the certificate, in Markdown.", rich_help_panel=options.RESULT
+    ),
+]
 
 
 def certify(
-    parity: Annotated[
-        bool,
-        typer.Option("--parity", help="Same ids with speculation on and off, greedy or seeded."),
-    ] = False,
+    exact: Exact = False,
+    law: Law = False,
+    parity: Parity = False,
+    quick: Quick = False,
+    samples: Samples = None,
+    rule: Rule = None,
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     k: options.K = None,
@@ -44,29 +108,39 @@ def certify(
     limit: options.Limit = None,
     raw: options.Raw = False,
     as_json: options.Json = False,
+    out: Out = None,
 ) -> None:
-    """Run prompts with speculation on and off and compare token by token; a fork exits with 1.
+    """Check that speculation keeps the model's own law; whatever fails exits with 1.
 
-    Without --prompts it runs twenty prompts of its own.
+    Sampling options and prompts are those of --parity, which brings twenty prompts of its own.
     """
-    if not parity:
-        raise ConfigError("Say what to certify: --parity.")
-    if temperature > 0 and seed is None:
+    if not (exact or law or parity):
+        exact = law = parity = quick = True
+        max_tokens, limit = min(max_tokens, defaults.QUICK_TOKENS), limit or defaults.QUICK_PROMPTS
+    if parity and temperature > 0 and seed is None:
         raise ConfigError("Text is reproducible when greedy or seeded; add --seed N.")
+    if out and not out.absolute().parent.is_dir():
+        raise ConfigError(f"There is no folder {out.parent} to write {out.name} to.")
     params = SamplingParams(temperature=temperature, seed=seed, max_tokens=max_tokens)
-    given = read_prompts(prompts or own_prompts(), limit)
+    given = read_prompts(prompts or own_prompts(), limit) if parity else []
     batch = batch or defaults.BATCH
     settings: LLMOptions = {"k": k, "dtype": dtype, "device": device}
     settings |= {"kernels": kernels, "quantize": quantize, "kv_dtype": kv_dtype, "threads": threads}
     settings |= {"max_model_len": max_model_len}
-    llm = load(model, draft, batch, **settings)
-    from paceline.certify.parity import check_parity
+    at_once = max(batch, defaults.LAW_BATCH) if law else batch
+    llm = load(model, draft, at_once, **settings) if law or parity else None
+    from paceline.certify.report import Certificate
 
-    ids = first_turns(llm, given, raw, "to certify")
-    with count_bar(len(ids), "prompts") as report:
-        found = check_parity(llm, ids, params, batch=batch, progress=report)
-    print(json.dumps(asdict(found)) if as_json else describe(found))
-    if found.forks:
+    certificate = Certificate(
+        provenance=look_up(llm),
+        exact=prove(quick) if exact else None,
+        law=sample_law(llm, rule, samples, quick) if llm and law else None,
+        parity=compare(llm, given, params, raw, batch) if llm and parity else None,
+    )
+    print(json.dumps(certificate.as_record())) if as_json else show(certificate)
+    if out:
+        out.write_text(certificate.as_markdown(), encoding="utf-8")
+    if not certificate.passed:
         raise typer.Exit(1)
 
 
@@ -77,20 +151,61 @@ def own_prompts() -> Path:
     return Path(str(files("paceline.certify") / "prompts.txt"))
 
 
-def describe(found: ParityReport) -> str:
-    """The report in lines of text."""
-    lines = [
-        f"prompt {fork.prompt + 1}: the texts part at output token {fork.position}"
-        f" ({fork.token_on} with speculation, {fork.token_off} without;"
-        f" the first logit led by {fork.margin:.2g}: {fork.verdict})"
-        for fork in found.forks
-    ]
-    return "\n".join(
-        (
-            *lines,
-            f"{found.prompts} prompts, {found.tokens} tokens, {len(lines) or 'no'} forks",
-            f"acceptance rate {found.acceptance_rate:.3f},"
-            f" {found.mean_committed_per_pass:.2f} tokens committed per pass",
-            f"{found.seconds_on:.1f} s with speculation, {found.seconds_off:.1f} s without",
-        )
-    )
+def look_up(llm: LLM | None) -> Provenance:
+    """What this run is about."""
+    from paceline.certify.provenance import provenance
+
+    command = shlex.join(["paceline", *sys.argv[1:]])
+    if llm is None:
+        return provenance(command)
+    with byte_bar() as report:
+        return provenance(command, llm.model, llm.config.speculation.drafts, report)
+
+
+def prove(quick: bool) -> ExactReport:
+    """Enumerate."""
+    from paceline.certify.proofs import prove_all
+
+    with total_bar("cases") as report:
+        return prove_all(quick=quick, progress=report)
+
+
+def sample_law(llm: LLM, rule: str | None, samples: int | None, quick: bool) -> LawReport:
+    """Sample and test."""
+    from paceline.certify.law import FULL, PROMPT, QUICK, Effort, check_law
+
+    effort = QUICK if quick else FULL
+    if samples:
+        effort = Effort(samples=samples, seconds=math.inf)
+    with total_bar("samples") as report:
+        asked = Speculation(rule=rule)
+        return check_law(llm, PROMPT, speculation=asked, effort=effort, progress=report)
+
+
+def compare(
+    llm: LLM, given: list[Prompt], params: SamplingParams, raw: bool, batch: int
+) -> ParityReport:
+    """Run the prompts twice."""
+    from paceline.certify.parity import check_parity
+
+    ids = first_turns(llm, given, raw, "to certify")
+    with count_bar(len(ids), "prompts") as report:
+        return check_parity(llm, ids, params, batch=batch, progress=report)
+
+
+def show(certificate: Certificate) -> None:
+    """A table a check, what it says above it and what went wrong below."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    for section in certificate.sections():
+        style = "bold green" if section.passed else "bold red"
+        console.print(f"{section.title}: {section.verdict}", style=style)
+        console.print(section.statement, markup=False)
+        table = Table(*section.header, show_header=any(section.header))
+        for row in section.rows:
+            table.add_row(*row)
+        console.print(table)
+        for problem in section.problems:
+            console.print(problem, style="red", markup=False)

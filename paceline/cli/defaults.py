@@ -13,6 +13,10 @@ CHAT_MAX_TOKENS = 1024
 BATCH = 1
 BENCH_DRAFTS = ("ngram", "suffix")
 """Drafters measured beside the model's own."""
+LAW_BATCH = 64
+"""Outputs that `certify --law` samples at once."""
+QUICK_PROMPTS, QUICK_TOKENS = 4, 32
+"""What `certify` compares where no check is named."""
 BENCH_PROMPT = "def read_lines(path):\n"
 
 

@@ -41,6 +41,7 @@ def diagnose(threads: int | None) -> Diagnosis:
     import torch
 
     from paceline.kernels.library import available, features, use_threads
+    from paceline.kernels.machine import cores, cpu_name
     from paceline.kernels.probe import measure_limits
 
     native = available()
@@ -60,28 +61,10 @@ def diagnose(threads: int | None) -> Diagnosis:
     )
 
 
-def cpu_name() -> str:
-    """The CPU as the system names it."""
-    import platform
-    from pathlib import Path
-
-    described = Path("/proc/cpuinfo")
-    if described.exists():
-        for line in described.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def cores() -> int:
-    """Cores this process may run on."""
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def advise(native: Features | None) -> list[str]:
     """What would make it quicker."""
+    from paceline.kernels.machine import cores
+
     if native is None:
         return [
             "The native kernels were not built, so torch computes: install a C++ compiler and"

@@ -41,6 +41,20 @@ def count_bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
         yield report
 
 
+@contextmanager
+def total_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield report(done, total), shown as one bar that vanishes when done."""
+    from rich.progress import MofNCompleteColumn
+
+    with bars(MofNCompleteColumn()) as progress:
+        task = progress.add_task(what, total=None)
+
+        def report(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield report
+
+
 def bars(amount: ProgressColumn) -> Progress:
     """A description, a bar and an amount."""
     from rich.console import Console

@@ -63,6 +63,11 @@ class LoadedModel:
         """Bytes that a token's keys and values take, scales included."""
         return sum(tensor.nbytes for tensor in self.allocate_kv(1, kv_dtype).tensors)
 
+    @property
+    def native(self) -> bool:
+        """Whether the native library runs its passes."""
+        return isinstance(getattr(self.execute, "__self__", None), NativeProgram)
+
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
         return self.execute(batch, kv)

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from paceline.cli.doctor import advise, cores
+from paceline.cli.doctor import advise
 from paceline.kernels.library import Features
+from paceline.kernels.machine import cores
 from paceline.kernels.probe import Limits
 
 LIMITS = Limits(bytes_per_s=54e9, ops_per_s=937e9)

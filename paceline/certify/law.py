@@ -1,0 +1,138 @@
+"""`certify --law`: what the engine samples, against the target's law by teacher forcing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from paceline.certify.forced import PARAMS, TOKENS, Distort, JointLaw, joint_law
+from paceline.certify.gtest import Floats, GTest, detectable_tv, g_test, gather
+from paceline.engine import LLM
+from paceline.types import Output, Speculation
+
+ALPHA = 1e-3
+"""The chance that an honest engine fails: all tests together."""
+PROMPT = "import os\nimport re\nimport sys\nimport json\nimport time\nimport random\nimport"
+"""It repeats itself, so that lookups find something, and what comes next is open."""
+WARM_UP = 1 << 32
+"""Seeds from here on are of samples that settle the pace and are not tested."""
+
+LEAST = 1000
+"""Fewer samples tell nothing; a slow model takes as long as these take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How many samples to take: so many, or what the time allows if that is fewer."""
+
+    samples: int
+    seconds: float
+
+
+FULL = Effort(samples=80_000, seconds=1200)
+QUICK = Effort(samples=8_000, seconds=15)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LawReport:
+    """The outcome of all tests on one prompt, drafter and rule."""
+
+    prompt: str
+    drafter: str
+    rule: str
+    samples: int
+    sequences: int
+    """Outputs the target can give."""
+    impossible: int
+    """Samples that it cannot give."""
+    tests: tuple[GTest, ...]
+    false_alarm_rate: float
+    detectable_tv: float
+    """Total variation of one token's law, alike in its contexts, found with 90 % power."""
+    detectable_joint_tv: float
+    """Total variation of the joint law, whatever it is, found with 90 % power."""
+    proposed: int
+    accepted: int
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output was possible and no test fails at its share of the rate."""
+        level = self.false_alarm_rate / len(self.tests)
+        return not self.impossible and all(test.p_value > level for test in self.tests)
+
+
+def check_law(
+    llm: LLM,
+    prompt: str,
+    *,
+    speculation: Speculation | None = None,
+    effort: Effort = FULL,
+    distort: Distort | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> LawReport:
+    """Sample under one seed after another; test what comes against the exact law.
+
+    The rule is by default the one that a request without a seed gets. How many samples are taken
+    is settled before the first of them is.
+    """
+    ids = llm.encode(prompt)
+    (first,) = llm.generate([ids], PARAMS, speculation=speculation)
+    speculation = replace(speculation or Speculation(), rule=first.rule)
+    total = affordable(llm, ids, speculation, effort)
+    started = time.perf_counter()
+    outputs: list[Output] = []
+    while len(outputs) < total:
+        end = min(total, len(outputs) + 4 * llm.config.scheduler.max_num_requests)
+        outputs += sample(llm, ids, range(len(outputs), end), speculation)
+        progress(len(outputs), total)
+    law = joint_law(llm.model, ids, distort)
+    counts = law.count(output.token_ids for output in outputs)
+    tests = law_tests(law, counts)
+    joint, *single = (detectable_tv(total, test.cells, ALPHA / len(tests)) for test in tests)
+    return LawReport(
+        prompt=prompt,
+        drafter=first.drafter,
+        rule=first.rule,
+        samples=total,
+        sequences=len(law.probs),
+        impossible=total - int(counts.sum()),
+        tests=tests,
+        false_alarm_rate=ALPHA,
+        detectable_tv=max(single),
+        detectable_joint_tv=joint,
+        proposed=sum(output.counts.proposed for output in outputs),
+        accepted=sum(output.counts.accepted for output in outputs),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def affordable(llm: LLM, prompt: list[int], speculation: Speculation, effort: Effort) -> int:
+    """How many samples the effort comes to, at the pace of some that are not tested."""
+    if effort.seconds == math.inf:
+        return effort.samples
+    batch = llm.config.scheduler.max_num_requests
+    started = time.perf_counter()
+    sample(llm, prompt, range(WARM_UP, WARM_UP + 2 * batch), speculation)
+    pace = 2 * batch / (time.perf_counter() - started)
+    return min(effort.samples, max(LEAST, int(pace * effort.seconds)))
+
+
+def sample(
+    llm: LLM, prompt: list[int], seeds: Sequence[int], speculation: Speculation
+) -> list[Output]:
+    """One output a seed, as many at once as the engine runs."""
+    params = [replace(PARAMS, seed=seed) for seed in seeds]
+    return llm.generate([prompt] * len(params), params, speculation=speculation)
+
+
+def law_tests(law: JointLaw, counts: Floats) -> tuple[GTest, ...]:
+    """The joint law, then the places of tokens 2, 3 and 4; counts[S]."""
+    tests = [g_test(f"tokens 1 to {TOKENS} jointly", counts, law.probs)]
+    for token in range(1, TOKENS):
+        ranks = law.ranks[:, token]
+        by_rank = gather(ranks, counts), gather(ranks, law.probs)
+        tests.append(g_test(f"token {token + 1} by its place", *by_rank))
+    return tuple(tests)
