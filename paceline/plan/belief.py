@@ -27,7 +27,7 @@ CHANGED_PASSES = 1.0
 """What the past counts for, the pool's too, once a request's text has changed its kind."""
 ODDS = 4.0
 """A change worth knowing of: the odds of acceptance four times what they were, or a fourth."""
-ALARM = 5.0
+ALARM = 6.0
 """Log-likelihood in favour of a change that tells it from chance."""
 
 
@@ -129,8 +129,7 @@ class Belief:
         mean, weight, offer = self.prior.alpha, self.prior.weight, self.prior.offers
         for position in range(positions):
             if position < len(pool):
-                a, b, offer_before = pool[position]
-                offer = min(offer, offer_before) if found else offer_before
+                a, b, offer = pool[position]
                 if not self.changed:
                     mean, weight = a / (a + b), POOL_LEAN
                 elif not found:
@@ -140,9 +139,10 @@ class Belief:
                 survived = seen.survived[position]
                 a, b = a + survived, b + seen.reached[position] - survived
                 asked = seen.asked[position]
-                offer = min(offer, (offer * LEAN + seen.offered[position]) / (LEAN + asked))
+                offer = (offer * LEAN + seen.offered[position]) / (LEAN + asked)
             mean, weight = a / (a + b), LEAN
             survival *= mean
+            offer = min(offer, found[-1].offer) if found else offer
             if survival * offer < NEGLIGIBLE:
                 break
             found.append(Expected(a, b, offer))

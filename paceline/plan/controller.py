@@ -144,7 +144,8 @@ class Controller:
         return Pending(now, decided(base, mode, why), base)
 
     def _drafted(self, now: Round, best: Outlook, why: str) -> Pending:
-        return Pending(now, decided(best, Mode.SPECULATE, why), best)
+        mode = Mode.SPECULATE if best.shares else Mode.PLAIN
+        return Pending(now, decided(best, mode, why), best)
 
 
 @dataclass(frozen=True)

@@ -51,12 +51,12 @@ class LiveCosts:
         surprise = math.log(ms / self.ms(rows, context_tokens))
         knots = near(rows)
         norm = sum(share * share for _, share in knots)
+        before = {knot: self._ratio(knot) for knot, _ in knots}
         for knot, share in knots:
             seen = self._seen[knot]
             clipped = max(-CLIP, min(CLIP, surprise)) if seen >= KNOWN else surprise
-            before = self._ratio(knot)
             change = share / norm * clipped * max(1 / (seen + 1), 1 / MEMORY)
-            self._ratios[knot] = before + change
+            self._ratios[knot] = before[knot] + change
             self._seen[knot] += share
             if seen >= KNOWN:
                 self._shift_others(knot, PACE * change)
