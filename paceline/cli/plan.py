@@ -63,20 +63,14 @@ def plan(
     from paceline.plan.devices import device as find
     from paceline.plan.paper import Pair, parse_count, plan_on_paper
 
-    pair = Pair(
-        target_params=parse_count(target_params),
-        target_bits=target_bits,
-        draft_params=parse_count(draft_params),
-        draft_bits=draft_bits,
-        kv_bytes_per_token=kv_bytes,
-    )
+    sizes = {"target_params": parse_count(target_params), "draft_params": parse_count(draft_params)}
+    bits = {"target_bits": target_bits, "draft_bits": draft_bits}
+    pair = Pair(**sizes, **bits, kv_bytes_per_token=kv_bytes)
     traces = read_traces(trace) if trace else []
     alphas = alpha or (rates_of(traces, max_k) if traces else [0.7])
     found = plan_on_paper(find(device), pair, alphas, sizes_of(batch), context, max_k)
     if emit is not None:
-        from paceline.plan.emit import emit as text_for
-
-        typer.echo(text_for(emit, setup_of(found, pair, target, draft)))
+        print_for(emit, setup_of(found, pair, target, draft))
         return
     served = {}
     if rate is not None:
@@ -84,12 +78,16 @@ def plan(
         from paceline.plan.workload import bursty_ms, poisson_ms, workload
 
         times = (bursty_ms if bursty else poisson_ms)(requests, rate, seed=seed)
-        agreements = [{DRAFTER: one} for one in traces or [Rates(tuple(alphas))]]
-        served = serve(found, workload(times, prompt_tokens, output_tokens, agreements), seed)
-    if as_json:
-        typer.echo(json.dumps(as_record(found, served)))
-    else:
-        show(found, served)
+        each = [{DRAFTER: one} for one in traces or [Rates(tuple(alphas))]]
+        served = serve(found, workload(times, prompt_tokens, output_tokens, each), seed)
+    typer.echo(json.dumps(as_record(found, served))) if as_json else show(found, served)
+
+
+def print_for(engine: str, setup: Setup) -> None:
+    """Print the setup as another engine is told it."""
+    from paceline.plan.emit import emit
+
+    typer.echo(emit(engine, setup))
 
 
 def sizes_of(text: str) -> list[int]:

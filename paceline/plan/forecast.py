@@ -25,6 +25,8 @@ FORGIVE_PASSES = 24
 """Passes after which a request that was left out is judged by its drafter's pool again."""
 NOTHING = Wish((), (), "")
 NO_SHARE = Share("", 0)
+HOPELESS = Expected(1e-3, 1.0, 1.0)
+"""A position that is drafted only because somebody pinned the length."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,11 @@ class Forecast:
             for name, paper in drafters.items()
         }
         self._beliefs: dict[tuple[str, str], Belief] = {}
+
+    @property
+    def known_requests(self) -> int:
+        """Requests that it holds beliefs about."""
+        return len({request_id for request_id, _ in self._beliefs})
 
     def round(self, requests: Sequence[Candidate], prefill_rows: int) -> Round:
         """The step to come."""
@@ -197,7 +204,9 @@ class Forecast:
 
     def _wish(self, request: Candidate, name: str, now: Round, fixed: int = 0) -> Wish:
         """What the drafter is expected to do for the request, within all limits."""
-        if name not in request.drafters:
+        if request.k and name not in request.drafters:
+            name = request.drafters[0] if request.drafters else name
+        if name not in request.drafters or name not in self.drafters:
             return NOTHING
         pinned = request.k if request.k is not None else fixed
         positions = min(request.room, now.ceiling, pinned or now.ceiling)
@@ -205,7 +214,9 @@ class Forecast:
             return NOTHING
         pool = now.pools[name]
         own = self._beliefs.get((request.id, name))
-        expected = pool[:positions] if own is None else own.expect(positions, pool)
+        expected = list(pool[:positions]) if own is None else own.expect(positions, pool)
+        if pinned:
+            expected += [HOPELESS] * (positions - len(expected))
         return wish_of(name, expected, pinned)
 
     def _pinned(self, request: Candidate, shares: Mapping[str, Share], now: Round) -> Wish:

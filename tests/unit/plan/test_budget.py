@@ -30,9 +30,7 @@ def all_ways(wishes, costs, drafts, max_rows=99):
         rows = len(wishes) + sum(lengths)
         if rows > max_rows:
             continue
-        tokens = len(wishes) + sum(
-            sum(w.gains[:k]) for w, k in zip(wishes, lengths, strict=True)
-        )
+        tokens = len(wishes) + sum(sum(w.gains[:k]) for w, k in zip(wishes, lengths, strict=True))
         by_drafter = {}
         for wish, k in zip(wishes, lengths, strict=True):
             by_drafter.setdefault(wish.drafter, []).append(k)

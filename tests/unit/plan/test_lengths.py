@@ -20,9 +20,7 @@ from paceline.plan.lengths import (
 )
 from paceline.plan.throughput import best_k, break_even_alpha, speedup
 
-FLAT = Costs(
-    target=CostCurve((1,), (30,)), draft=DraftCosts(passes=CostCurve((1,), (1,)))
-)
+FLAT = Costs(target=CostCurve((1,), (30,)), draft=DraftCosts(passes=CostCurve((1,), (1,))))
 BOUND = Costs(target=CostCurve((1, 8, 16), (10, 10, 20)), draft=FREE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_more_rows_never_cost_less():
     for _ in range(200):
         live.observe(rng.randint(1, 40), 0, rng.uniform(5, 80))
     costs = [live.ms(rows) for rows in range(1, 60)]
-    assert all(b >= a - 1e-9 for a, b in zip(costs, costs[1:], strict=False))
+    assert all(b >= a - 1e-9 for a, b in pairwise(costs))
 
 
 def test_a_slower_machine_is_slower_at_rows_not_measured_since():

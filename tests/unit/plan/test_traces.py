@@ -28,7 +28,7 @@ def test_other_lengths_replay_from_the_same_agreement():
 
 
 def test_rate_by_position_is_conditional():
-    """Agreement in runs of 4 after every break: of 5 starts 4 agree, of those 3 again, and so on."""
+    """Agreement in runs of 4 after every break: of 5 starts 4 agree, of those 3 again, …"""
     assert rate_by_position((True, True, True, True, False), 4) == pytest.approx(
         [4 / 5, 3 / 4, 2 / 3, 1 / 2]
     )
