@@ -15,6 +15,7 @@ from paceline.cli.chat import chat
 from paceline.cli.doctor import doctor
 from paceline.cli.generate import generate
 from paceline.cli.models import models
+from paceline.cli.plan import plan
 from paceline.cli.pull import pull
 from paceline.cli.theory import theory
 from paceline.errors import ConfigError, PacelineError, RequestError
@@ -40,7 +41,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (generate, chat, pull, models, theory, certify, doctor):
+for command in (generate, chat, pull, models, theory, plan, certify, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

@@ -1,0 +1,202 @@
+"""`paceline plan --simulate DEVICE`: what to run on hardware that is not at hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paceline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from paceline.plan.emit import Setup
+    from paceline.plan.paper import Pair, PaperPlan
+    from paceline.plan.workload import Report
+
+DRAFTER = "drafts"
+"""What the one drafter of a plan on paper is called."""
+LOAD = "Requests over time"
+
+
+def plan(
+    device: Annotated[str, typer.Option("--simulate", help="h100, a100, l4, rtx-4090, m4-max, …")],
+    target_params: Annotated[str, typer.Option(help="Parameters of the target: 7B, 7e9.")],
+    draft_params: Annotated[str, typer.Option(help="Of the draft; 0 for lookups.")] = "0",
+    target_bits: Annotated[float, typer.Option(help="Bits of a target weight.")] = 16,
+    draft_bits: Annotated[float, typer.Option(help="Bits of a draft weight.")] = 16,
+    alpha: Annotated[
+        list[float] | None,
+        typer.Option(help="Acceptance; repeat it for one rate a position. 0.7 by default."),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Recorded drafts to replay: JSON lines of [proposed, accepted] pairs."),
+    ] = None,
+    batch: Annotated[str, typer.Option(help="Batch sizes.")] = "1,4,16,64",
+    context: Annotated[int, typer.Option(min=0, help="Tokens of context per request.")] = 0,
+    kv_bytes: Annotated[float, typer.Option(help="Keys and values of a context token.")] = 0,
+    max_k: Annotated[int, typer.Option(min=0, help="Longest draft to consider.")] = 16,
+    emit: Annotated[
+        str | None, typer.Option(help="Print it for vllm, sglang, tensorrt-llm or llama.cpp.")
+    ] = None,
+    target: Annotated[str, typer.Option(help="Name of the target, for --emit.")] = "TARGET",
+    draft: Annotated[str, typer.Option(help="Name of the draft, for --emit.")] = "DRAFT",
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Also serve so many requests a second.", rich_help_panel=LOAD),
+    ] = None,
+    bursty: Annotated[
+        bool, typer.Option("--bursty", help="In bursts.", rich_help_panel=LOAD)
+    ] = False,
+    requests: Annotated[int, typer.Option(min=1, rich_help_panel=LOAD)] = 200,
+    prompt_tokens: Annotated[int, typer.Option(min=1, rich_help_panel=LOAD)] = 256,
+    output_tokens: Annotated[int, typer.Option(min=1, rich_help_panel=LOAD)] = 128,
+    seed: Annotated[int, typer.Option(rich_help_panel=LOAD)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Plan on paper: draft length by batch size, break-even, speed; no model is loaded."""
+    from paceline.plan.devices import device as find
+    from paceline.plan.paper import Pair, parse_count, plan_on_paper
+
+    sizes = {"target_params": parse_count(target_params), "draft_params": parse_count(draft_params)}
+    bits = {"target_bits": target_bits, "draft_bits": draft_bits}
+    pair = Pair(**sizes, **bits, kv_bytes_per_token=kv_bytes)
+    traces = read_traces(trace) if trace else []
+    alphas = alpha or (rates_of(traces, max_k) if traces else [0.7])
+    found = plan_on_paper(find(device), pair, alphas, sizes_of(batch), context, max_k)
+    if emit is not None:
+        print_for(emit, setup_of(found, pair, target, draft))
+        return
+    served = {}
+    if rate is not None:
+        from paceline.plan.traces import Rates
+        from paceline.plan.workload import bursty_ms, poisson_ms, workload
+
+        times = (bursty_ms if bursty else poisson_ms)(requests, rate, seed=seed)
+        each = [{DRAFTER: one} for one in traces or [Rates(tuple(alphas))]]
+        served = serve(found, workload(times, prompt_tokens, output_tokens, each), seed)
+    typer.echo(json.dumps(as_record(found, served))) if as_json else show(found, served)
+
+
+def print_for(engine: str, setup: Setup) -> None:
+    """Print the setup as another engine is told it."""
+    from paceline.plan.emit import emit
+
+    typer.echo(emit(engine, setup))
+
+
+def sizes_of(text: str) -> list[int]:
+    """1,4,16 as numbers; raises ConfigError."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--batch wants numbers like 1,4,16, not '{text}'.") from error
+
+
+def read_traces(path: Path) -> list[Any]:
+    """One trace a line; raises ConfigError naming the line that is none."""
+    from paceline.plan.traces import trace_of
+
+    traces = []
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        try:
+            pairs = [(int(proposed), int(accepted)) for proposed, accepted in json.loads(line)]
+        except (ValueError, TypeError) as error:
+            raise ConfigError(
+                f"{path}, line {number}: not a list of [proposed, accepted] pairs."
+            ) from error
+        traces.append(trace_of(pairs))
+    return traces
+
+
+def rates_of(traces: list[Any], max_k: int) -> list[float]:
+    """Acceptance by position over all traces together."""
+    from paceline.plan.traces import rate_by_position
+
+    agrees = [agrees for trace in traces for agrees in trace.agrees]
+    return rate_by_position(agrees, max(1, max_k))
+
+
+def setup_of(found: PaperPlan, pair: Pair, target: str, draft: str) -> Setup:
+    """The plan as other engines are told it."""
+    from paceline.plan.emit import Kind, Setup, steps_of
+
+    kind = Kind.MODEL if pair.draft_params else Kind.LOOKUP
+    return Setup(target=target, kind=kind, draft=draft, lengths=steps_of(found.lengths))
+
+
+def serve(found: PaperPlan, arrivals: list[Any], seed: int) -> dict[str, Report]:
+    """The same requests without drafts, with the best fixed length, and with the controller."""
+    from paceline.plan.controller import Controller
+    from paceline.plan.forecast import DrafterOnPaper
+    from paceline.plan.simulate import FixedLength, Machine, Policy, simulate
+    from paceline.plan.workload import report
+
+    costs, last = found.costs, found.lengths[-1]
+    machine = Machine(
+        target=costs.target, drafts={DRAFTER: costs.draft}, max_requests=last.batch, noise=0.02
+    )
+    policies: dict[str, Policy] = {
+        "plain": FixedLength(DRAFTER, 0),
+        f"k = {found.lengths[0].k}": FixedLength(DRAFTER, found.lengths[0].k),
+        "controller": Controller(costs.target, {DRAFTER: DrafterOnPaper(costs.draft)}),
+    }
+    return {
+        name: report(simulate(arrivals, machine, policy, seed)) for name, policy in policies.items()
+    }
+
+
+def as_record(found: PaperPlan, served: dict[str, Report]) -> dict[str, Any]:
+    """The plan as plain values."""
+    return {
+        "device": dataclasses.asdict(found.device),
+        "fits": found.fits,
+        "flat_rows": found.flat_rows,
+        "switch_off_batch": found.switch_off_batch,
+        "lengths": [
+            dataclasses.asdict(one)
+            | {"tokens_per_s": one.tokens_per_s, "break_even_alpha": break_even}
+            for one, break_even in zip(found.lengths, found.break_even, strict=True)
+        ],
+        "served": {name: one.as_record() for name, one in served.items()},
+    }
+
+
+def show(found: PaperPlan, served: dict[str, Report]) -> None:
+    """A table by batch size, what it rests on, and how requests would fare."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table("batch", "k", "tokens/pass", "step, ms", "tokens/s", "x plain", "pays above α")
+    for one, break_even in zip(found.lengths, found.break_even, strict=True):
+        least = "never" if break_even is None else f"{break_even:.3f}"
+        cells = (f"{one.tokens:.2f}", f"{one.step_ms:.2f}", f"{one.tokens_per_s:.0f}")
+        table.add_row(str(one.batch), str(one.k), *cells, f"{one.speedup:.2f}", least)
+    console.print(f"{found.device.title}, on paper ({found.device.source})")
+    console.print(table)
+    console.print(f"A pass costs what one row does up to {found.flat_rows:.0f} rows.")
+    if found.switch_off_batch:
+        console.print(f"From {found.switch_off_batch} requests on, no draft pays.")
+    if not found.fits:
+        console.print("The two models do not fit its memory.", style="yellow")
+    if served:
+        console.print(loads_table(served))
+
+
+def loads_table(served: dict[str, Report]) -> Table:
+    """A row a policy."""
+    from rich.table import Table
+
+    table = Table("policy", "tokens/s", "TTFT p50/p99, ms", "ms/token p50/p99", "tokens/pass")
+    for name, one in served.items():
+        waits = f"{one.ttft_ms.p50:.0f} / {one.ttft_ms.p99:.0f}"
+        gaps = f"{one.ms_per_token.p50:.2f} / {one.ms_per_token.p99:.2f}"
+        cells = (f"{one.tokens_per_s:.0f}", waits, gaps, f"{one.committed_per_pass:.2f}")
+        table.add_row(name, *cells)
+    return table

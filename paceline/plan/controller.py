@@ -1,0 +1,180 @@
+"""The controller: before each step, how many tokens every request may draft, and by which drafter.
+
+It predicts from what it has seen (`forecast`: the passes' costs, each request's acceptance by
+position) and spends rows where they commit most tokens per millisecond. Where nothing beats a plain
+pass it drafts nothing, and asks again now and then (`probing`). It draws nothing, and its answers
+depend on past passes alone, so it touches speed and never the law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from paceline.plan.costs import PassCosts
+from paceline.plan.decision import Candidate, Decision, Limits, Mode, Share, Step
+from paceline.plan.forecast import DrafterOnPaper, Forecast, Outlook, Round
+from paceline.plan.probing import Prober
+
+RETURN_MARGIN = 0.03
+"""Drafting begins again only where it promises so much; it ends where it promises nothing."""
+DWELL = 8
+"""Least plain passes once drafts have stopped to pay."""
+MEASURE_GAP = 128
+"""Drafted passes after which a plain one is measured, so that what drafts must beat stays known."""
+FADED = 6.0
+"""Passes that the evidence about a drafter counts for when it is tried again."""
+
+
+class Controller:
+    """One for an engine: `decide` before each step, `observe` after it. Not for several threads."""
+
+    def __init__(
+        self,
+        target: PassCosts,
+        drafters: Mapping[str, DrafterOnPaper],
+        limits: Limits | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.forecast = Forecast(target, drafters, self.limits)
+        self.prober = Prober()
+        self._in_use = ""
+        """The drafter of the last step that was meant to pay; "" in a plain spell."""
+        self._plain_spell = DWELL
+        self._since_plain = MEASURE_GAP
+        self._pending: Pending | None = None
+
+    def decide(self, requests: Sequence[Candidate], prefill_rows: int = 0) -> Decision:
+        """Share out the next step's budget among the requests that decode."""
+        now = self.forecast.round(requests, prefill_rows)
+        self._pending = self._choose(now)
+        return self._pending.decision
+
+    def observe(self, step: Step) -> None:
+        """Learn from the step that `decide` was asked for last."""
+        if self._pending is None:
+            return
+        pending, self._pending = self._pending, None
+        if pending.trial:
+            self.forecast.fade(pending.trial, FADED)
+        self.forecast.learn(pending.now, pending.decision.shares, step)
+        self._keep_books(pending, step)
+        if pending.now.requests:
+            self._turn(pending)
+
+    def forget(self, request_id: str) -> None:
+        """Drop a request that ended."""
+        self.forecast.forget(request_id)
+
+    def _choose(self, now: Round) -> Pending:
+        if why := self._forbidden(now):
+            return self._plain(now, why)
+        best = self.forecast.best(now, self._in_use)
+        if any(request.k for request in now.requests):
+            return self._drafted(now, best, "a request pinned its length")
+        if now.prefill_rows:
+            return self._beside_prompts(now, best)
+        if self._since_plain >= MEASURE_GAP:
+            return self._plain(now, "to know what drafts must beat", Mode.MEASURE)
+        needed = 1.0 if self._in_use else 1 + RETURN_MARGIN
+        if best.speedup > needed and (self._in_use or self._plain_spell >= DWELL):
+            return self._try(now, best) or self._drafted(now, best, worth(now, best))
+        why = f"the best draft promises {best.speedup:.2f} of the {needed:.2f} it needs"
+        return self._try(now, self.forecast.plain(now)) or self._plain(now, why)
+
+    def _forbidden(self, now: Round) -> str:
+        """Why nothing may be drafted, if so."""
+        allowed = {name for request in now.requests for name in request.drafters}
+        if not allowed & self.forecast.drafters.keys():
+            return "no request may draft"
+        if now.ceiling == 0:
+            return f"the operator's ceiling for {len(now.requests)} requests is 0"
+        return ""
+
+    def _beside_prompts(self, now: Round, best: Outlook) -> Pending:
+        """A pass that prompts share says nothing of drafts, so it leaves the spell as it is."""
+        if not self._in_use:
+            return self._plain(now, "prompts fill the pass")
+        beside = self.forecast.beside_prompts(now, best)
+        return self._drafted(now, beside, f"what {now.prefill_rows} rows of prompts leave")
+
+    def _try(self, now: Round, base: Outlook) -> Pending | None:
+        """A step in which one request tries what is not in use, if one is due and affordable."""
+        for name in self.prober.due():
+            trial = self.forecast.trial(now, base, name)
+            if trial is None:
+                continue
+            cost_ms = max(0.0, trial.spent.ms - base.spent.ms)
+            if self.prober.affordable(cost_ms, self.forecast.plain_ms(now)):
+                why = f"{name} waited {self.prober.patience[name].waited} passes"
+                return Pending(now, decided(trial, Mode.PROBE, why), base, name)
+        return None
+
+    def _keep_books(self, pending: Pending, step: Step) -> None:
+        """Time, how long what is unused has waited, and what a trial lost."""
+        step_ms = step.pass_ms + sum(step.draft_ms.values())
+        used = pending.base.drafters
+        if pending.decision.mode is Mode.MEASURE:
+            used = {self._in_use}
+        self.prober.pass_by(step_ms, self.forecast.drafters.keys() - used)
+        if pending.trial:
+            shares = pending.decision.shares
+            hits = [o for o in step.outcomes if shares.get(o.id, NONE).drafter == pending.trial]
+            committed = len(pending.now.requests) + sum(o.accepted for o in step.outcomes)
+            lost_ms = step_ms - committed / pending.base.spent.tokens_per_ms
+            self.prober.answer(pending.trial, any(o.accepted for o in hits), lost_ms)
+
+    def _turn(self, pending: Pending) -> None:
+        """Remember which spell this is: drafted or plain, and for how long."""
+        if pending.decision.mode is Mode.MEASURE:
+            self._since_plain = 0
+        elif pending.now.prefill_rows:
+            pass
+        elif pending.base.drafters:
+            used = pending.base.drafters
+            self._in_use = self._in_use if self._in_use in used else min(used)
+            self._plain_spell, self._since_plain = 0, self._since_plain + 1
+        else:
+            self._in_use = ""
+            self._plain_spell, self._since_plain = self._plain_spell + 1, 0
+
+    def _plain(self, now: Round, why: str, mode: Mode = Mode.PLAIN) -> Pending:
+        """A plain pass; one that only measures leaves what is in use in use."""
+        base = self.forecast.plain(now)
+        return Pending(now, decided(base, mode, why), base)
+
+    def _drafted(self, now: Round, best: Outlook, why: str) -> Pending:
+        mode = Mode.SPECULATE if best.shares else Mode.PLAIN
+        return Pending(now, decided(best, mode, why), best)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A decision whose step has not been seen yet."""
+
+    now: Round
+    decision: Decision
+    base: Outlook
+    """What the step would be without the trial, if there is one."""
+    trial: str = ""
+    """The drafter that is tried."""
+
+
+NONE = Share("", 0)
+
+
+def decided(outlook: Outlook, mode: Mode, why: str) -> Decision:
+    """The decision for an outlook."""
+    return Decision(
+        shares=outlook.shares,
+        mode=mode,
+        reason=f"{mode}: {why}",
+        speedup=outlook.speedup,
+        step_ms=outlook.spent.ms,
+    )
+
+
+def worth(now: Round, best: Outlook) -> str:
+    """Why drafting pays, in words."""
+    tokens = best.spent.tokens / len(now.requests)
+    return f"{tokens:.2f} tokens a request for the time of {tokens / best.speedup:.2f} plain steps"

@@ -1,0 +1,254 @@
+"""What the next step would give, from all that was seen: beliefs, live costs, the best budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from paceline.plan.belief import (
+    POOL_MEMORY,
+    REQUEST_MEMORY,
+    Belief,
+    Evidence,
+    Expected,
+    Prior,
+    wish_of,
+)
+from paceline.plan.budget import Prefill, Spent, Wish, spend
+from paceline.plan.costs import DraftCosts, PassCosts
+from paceline.plan.decision import Candidate, Limits, Outcome, Share, Step
+from paceline.plan.live import LiveCosts, LiveDraftCosts
+
+SWITCH_MARGIN = 0.03
+"""Another drafter takes over only where it promises so much more than the one in use."""
+FORGIVE_PASSES = 24
+"""Passes after which a request that was left out is judged by its drafter's pool again."""
+NOTHING = Wish((), (), "")
+NO_SHARE = Share("", 0)
+HOPELESS = Expected(1e-3, 1.0, 1.0)
+"""A position that is drafted only because somebody pinned the length."""
+
+
+@dataclass(frozen=True)
+class DrafterOnPaper:
+    """What is known of a drafter before it ran."""
+
+    costs: DraftCosts
+    prior: Prior = field(default_factory=Prior)
+
+
+@dataclass
+class LiveDrafter:
+    """A drafter as it is known now."""
+
+    costs: LiveDraftCosts
+    pool: Belief
+    ready: set[str] = field(default_factory=set)
+    """Requests it drafted for in the last step; for others it may have to catch up first."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """The requests of one step and what they share."""
+
+    requests: Sequence[Candidate]
+    prefill_rows: int
+    ceiling: int
+    """Most tokens a request may draft."""
+    pools: Mapping[str, Sequence[Expected]]
+    """What a request nothing is known of may expect of each drafter."""
+
+    @property
+    def context_tokens(self) -> float:
+        """Of all requests together."""
+        return float(sum(request.context_tokens for request in self.requests))
+
+    @property
+    def rows(self) -> int:
+        """Of the plain pass."""
+        return len(self.requests) + self.prefill_rows
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A budget and what is expected of it."""
+
+    shares: dict[str, Share]
+    spent: Spent
+    speedup: float
+    """Over the plain step."""
+
+    @property
+    def drafters(self) -> set[str]:
+        """Those in use."""
+        return {share.drafter for share in self.shares.values()}
+
+
+class Forecast:
+    """Learns from steps and finds the best budget for the next."""
+
+    def __init__(
+        self, target: PassCosts, drafters: Mapping[str, DrafterOnPaper], limits: Limits
+    ) -> None:
+        self.target, self.limits = LiveCosts(target), limits
+        self.drafters = {
+            name: LiveDrafter(
+                LiveDraftCosts(paper.costs), Belief(Evidence(POOL_MEMORY), paper.prior)
+            )
+            for name, paper in drafters.items()
+        }
+        self._beliefs: dict[tuple[str, str], Belief] = {}
+
+    @property
+    def known_requests(self) -> int:
+        """Requests that it holds beliefs about."""
+        return len({request_id for request_id, _ in self._beliefs})
+
+    def round(self, requests: Sequence[Candidate], prefill_rows: int) -> Round:
+        """The step to come."""
+        ceiling = self.limits.ceiling(len(requests))
+        pools = {name: one.pool.expect(ceiling) for name, one in self.drafters.items()}
+        return Round(requests, prefill_rows, ceiling, pools)
+
+    def plain_ms(self, now: Round) -> float:
+        """The step without drafts."""
+        return self.target.ms(now.rows, now.context_tokens)
+
+    def plain(self, now: Round) -> Outlook:
+        """The step without drafts, as an outlook."""
+        count = len(now.requests)
+        return Outlook({}, Spent((0,) * count, float(count), self.plain_ms(now)), 1.0)
+
+    def best(self, now: Round, in_use: str = "") -> Outlook:
+        """The best of: one drafter for all who may use it, or for each request its own best.
+
+        Judged without the prompts that happen to share this pass; what they leave room for is a
+        matter of `beside_prompts`.
+        """
+        now = replace(now, prefill_rows=0)
+        options = [[self._wish(r, name, now) for r in now.requests] for name in self.drafters]
+        if len(options) > 1:
+            options.append(
+                [self._favourite(choices, now) for choices in zip(*options, strict=True)]
+            )
+        outlooks = [self._outlook(now, wishes) for wishes in options]
+
+        def promise(outlook: Outlook) -> float:
+            return outlook.speedup * (1 + SWITCH_MARGIN * (in_use in outlook.drafters))
+
+        return max(outlooks, key=promise)
+
+    def beside_prompts(self, now: Round, best: Outlook) -> Outlook:
+        """`best`, cut to what is worth its time in a pass that prompts have filled already."""
+        if not now.prefill_rows:
+            return best
+        wishes = [self._wish(r, best.shares.get(r.id, NO_SHARE).drafter, now) for r in now.requests]
+        return self._outlook(now, wishes, Prefill(now.prefill_rows, best.spent.tokens_per_ms))
+
+    def trial(self, now: Round, base: Outlook, drafter: str) -> Outlook | None:
+        """`base`, but one request of those it could help most tries another drafter, one token."""
+        for request in sorted(now.requests, key=lambda r: (-r.room, r.id)):
+            free = drafter in request.drafters and request.k is None and request.room > 0
+            if free and base.shares.get(request.id, NO_SHARE).drafter != drafter:
+                wishes = [self._pinned(r, base.shares, now) for r in now.requests]
+                index = now.requests.index(request)
+                wishes[index] = self._wish(request, drafter, now, fixed=1)
+                return self._outlook(now, wishes)
+        return None
+
+    def learn(self, now: Round, shares: Mapping[str, Share], step: Step) -> None:
+        """Take in what a step with these shares did."""
+        if not step.prefill_rows:
+            self.target.observe(step.rows, now.context_tokens, step.pass_ms)
+        for outcome in step.outcomes:
+            share = shares.get(outcome.id)
+            if share is not None and share.k:
+                self._judge(now, share, outcome)
+        self._forgive(shares)
+        for name, drafter in self.drafters.items():
+            lengths = {r: share.k for r, share in shares.items() if share.drafter == name}
+            if name in step.draft_ms and lengths.keys() <= drafter.ready:
+                context = now.context_tokens * len(lengths) / max(1, len(now.requests))
+                drafter.costs.observe(list(lengths.values()), context, step.draft_ms[name])
+            drafter.ready = set(lengths)
+
+    def _judge(self, now: Round, share: Share, outcome: Outcome) -> None:
+        """Learn what became of one request's draft."""
+        own = self._beliefs.get((outcome.id, share.drafter))
+        if own is None:
+            own = Belief(Evidence(REQUEST_MEMORY))
+            self._beliefs[outcome.id, share.drafter] = own
+        pool = now.pools[share.drafter]
+        own.learn(own.expect(share.k, pool), (share.k, outcome.proposed, outcome.accepted))
+        evidence = self.drafters[share.drafter].pool.evidence
+        evidence.add(share.k, outcome.proposed, outcome.accepted)
+
+    def _forgive(self, shares: Mapping[str, Share]) -> None:
+        """Requests left out while their drafter worked for others drift back to its pool."""
+        used = {share.drafter for share in shares.values()}
+        for (request_id, name), belief in self._beliefs.items():
+            if name in used and request_id not in shares:
+                belief.evidence.scale(1 - 1 / FORGIVE_PASSES)
+
+    def fade(self, drafter: str, passes: float) -> None:
+        """Weigh the evidence about a drafter as no more than so many passes."""
+        self.drafters[drafter].pool.evidence.fade(passes)
+        for (_, name), belief in self._beliefs.items():
+            if name == drafter:
+                belief.evidence.fade(passes)
+
+    def forget(self, request_id: str) -> None:
+        """Drop a request that ended."""
+        for name in self.drafters:
+            self._beliefs.pop((request_id, name), None)
+
+    def _wish(self, request: Candidate, name: str, now: Round, fixed: int = 0) -> Wish:
+        """What the drafter is expected to do for the request, within all limits."""
+        if request.k and name not in request.drafters:
+            name = request.drafters[0] if request.drafters else name
+        if name not in request.drafters or name not in self.drafters:
+            return NOTHING
+        pinned = request.k if request.k is not None else fixed
+        positions = min(request.room, now.ceiling, pinned or now.ceiling)
+        if request.k == 0 or positions <= 0:
+            return NOTHING
+        pool = now.pools[name]
+        own = self._beliefs.get((request.id, name))
+        expected = list(pool[:positions]) if own is None else own.expect(positions, pool)
+        if pinned:
+            expected += [HOPELESS] * (positions - len(expected))
+        return wish_of(name, expected, pinned)
+
+    def _pinned(self, request: Candidate, shares: Mapping[str, Share], now: Round) -> Wish:
+        """The wish for exactly what the shares give the request."""
+        share = shares.get(request.id, NO_SHARE)
+        return self._wish(request, share.drafter, now, share.k)
+
+    def _favourite(self, choices: Sequence[Wish], now: Round) -> Wish:
+        """The wish that would be worth most if its request were alone."""
+        alone = replace(now, requests=now.requests[:1])
+        return max(choices, key=lambda wish: self._spend(alone, [wish]).tokens_per_ms)
+
+    def _outlook(
+        self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None
+    ) -> Outlook:
+        spent = self._spend(now, wishes, prefill)
+        shares = dict(self._shares(now, wishes, spent))
+        return Outlook(shares, spent, spent.tokens_per_ms * self.plain_ms(now) / len(now.requests))
+
+    def _shares(
+        self, now: Round, wishes: Sequence[Wish], spent: Spent
+    ) -> Iterator[tuple[str, Share]]:
+        for request, wish, k in zip(now.requests, wishes, spent.lengths, strict=True):
+            if k:
+                yield request.id, Share(wish.drafter, k)
+
+    def _spend(self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None) -> Spent:
+        return spend(
+            wishes,
+            self.target,
+            {name: drafter.costs.now for name, drafter in self.drafters.items()},
+            now.context_tokens,
+            self.limits.max_rows,
+            prefill,
+        )

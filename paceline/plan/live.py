@@ -1,0 +1,125 @@
+"""Cost curves that follow the machine while it works, forgetting what it was.
+
+A prior curve (from a plan or the roofline) is corrected by the ratio of measured to expected time,
+kept at knots of the number of rows; knots nobody measured follow those around them. The first
+passes move a ratio at once, later ones by 1/16th. What changes where the curve is well known is the
+machine's pace, so it moves the other knots too; and one slow pass, whatever disturbed it, counts as
+no more than 1.65 times its expectation.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+
+from paceline.plan.costs import KNOTS, DraftCosts, PassCosts
+from paceline.plan.isotonic import interpolate, isotonic
+
+MEMORY = 16
+"""Passes after which a measurement has lost most of its weight."""
+KNOWN = 4
+"""Passes at a knot after which a deviation is taken for noise or for a change of pace."""
+CLIP = 0.5
+"""Most that one pass counts for, as a logarithm, where the curve is known."""
+PACE = 0.7
+"""Share of a change that is taken for the whole machine's."""
+
+
+class LiveCosts:
+    """The target's passes, as they are now."""
+
+    def __init__(self, prior: PassCosts) -> None:
+        self._ratios = [0.0] * len(KNOTS)
+        """log(measured / prior) by knot."""
+        self._seen = [0.0] * len(KNOTS)
+        self._prior_ms = [prior.ms(rows) for rows in KNOTS]
+        self._table = list(self._prior_ms)
+        self._context_ms = (prior.ms(1, 1e6) - prior.ms(1)) / 1e6
+
+    def ms(self, rows: float, context_tokens: float = 0.0) -> float:
+        """Milliseconds of a pass; never less for more rows."""
+        beyond = max(1.0, rows / KNOTS[-1])
+        base = interpolate(rows, KNOTS, self._table) * beyond
+        return base + self._context_ms * context_tokens
+
+    def seen(self, rows: int) -> float:
+        """Measured passes near so many rows."""
+        return max(self._seen[knot] for knot, share in near(rows) if share > 0)
+
+    def observe(self, rows: int, context_tokens: float, ms: float) -> None:
+        """Learn from one pass."""
+        surprise = math.log(ms / self.ms(rows, context_tokens))
+        knots = near(rows)
+        norm = sum(share * share for _, share in knots)
+        before = {knot: self._ratio(knot) for knot, _ in knots}
+        for knot, share in knots:
+            seen = self._seen[knot]
+            clipped = max(-CLIP, min(CLIP, surprise)) if seen >= KNOWN else surprise
+            change = share / norm * clipped * max(1 / (seen + 1), 1 / MEMORY)
+            self._ratios[knot] = before[knot] + change
+            self._seen[knot] += share
+            if seen >= KNOWN:
+                self._shift_others(knot, PACE * change)
+        expected = [ms * math.exp(self._ratio(k)) for k, ms in enumerate(self._prior_ms)]
+        self._table = isotonic(expected, [seen + 0.01 for seen in self._seen])
+
+    def _ratio(self, knot: int) -> float:
+        """The knot's own, or where nothing was seen what the knots around it say."""
+        if self._seen[knot]:
+            return self._ratios[knot]
+        seen = [k for k, count in enumerate(self._seen) if count]
+        rows, ratios = [KNOTS[k] for k in seen], [self._ratios[k] for k in seen]
+        return interpolate(KNOTS[knot], rows, ratios) if seen else 0.0
+
+    def _shift_others(self, knot: int, change: float) -> None:
+        for other, seen in enumerate(self._seen):
+            if other != knot and seen:
+                self._ratios[other] += change
+
+
+def near(rows: int) -> list[tuple[int, float]]:
+    """The knots on both sides and their shares of a pass of so many rows."""
+    right = bisect_right(KNOTS, rows)
+    if right == len(KNOTS):
+        return [(right - 1, 1.0)]
+    left = max(0, right - 1)
+    share = (KNOTS[right] - rows) / (KNOTS[right] - KNOTS[left])
+    return [(left, share), (right, 1 - share)] if share < 1 else [(left, 1.0)]
+
+
+class LiveDraftCosts:
+    """One drafter's costs, as they are now: the prior's, times one ratio."""
+
+    def __init__(self, prior: DraftCosts) -> None:
+        self.prior = prior
+        self._ratio = 0.0
+        self._seen = 0
+
+    @property
+    def now(self) -> DraftCosts:
+        """The prior at today's pace."""
+        pace = math.exp(self._ratio)
+        passes = None if self.prior.passes is None else Paced(self.prior.passes, pace)
+        return DraftCosts(self.prior.step_ms * pace, self.prior.request_ms * pace, passes)
+
+    def observe(self, lengths: list[int], context_tokens: float, ms: float) -> None:
+        """Learn from one step's drafting; a drafter that is free on paper stays so."""
+        expected = self.prior.ms(lengths, context_tokens)
+        if expected <= 0 or ms <= 0:
+            return
+        surprise = math.log(ms / expected) - self._ratio
+        if self._seen >= KNOWN:
+            surprise = max(-CLIP, min(CLIP, surprise))
+        self._ratio += surprise * max(1 / (self._seen + 1), 1 / MEMORY)
+        self._seen += 1
+
+
+class Paced:
+    """A cost curve times a factor."""
+
+    def __init__(self, costs: PassCosts, factor: float) -> None:
+        self._costs, self._factor = costs, factor
+
+    def ms(self, rows: float, context_tokens: float = 0.0) -> float:
+        """Milliseconds of a pass."""
+        return self._factor * self._costs.ms(rows, context_tokens)

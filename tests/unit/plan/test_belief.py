@@ -1,0 +1,108 @@
+"""Beliefs about acceptance: counts that fade, shrinkage, and changes of the text."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from paceline.plan.belief import Belief, Evidence, Prior, likelihoods, wish_of
+from paceline.plan.traces import Rates
+
+
+def believed(alphas, passes, seed=0, k=4, belief=None, pool=()):
+    rng, belief = random.Random(seed), belief or Belief(Evidence(40))
+    for _ in range(passes):
+        accepted = Rates(alphas).accepted(0, k, rng)
+        belief.learn(belief.expect(k, pool), (k, k, accepted))
+    return belief
+
+
+def test_nothing_seen():
+    expected = Belief(Evidence(40)).expect(2)
+    assert [tuple(one) for one in expected] == [
+        pytest.approx((1.2, 0.8, 0.9)),
+        pytest.approx((1.8, 1.2, 0.9)),
+    ]
+    assert expected[0].alpha.mean == pytest.approx(0.6)
+
+
+def test_what_has_no_chance_is_left_out():
+    assert len(Belief(Evidence(40), Prior(alpha=0.1)).expect(16)) == 1
+
+
+def test_evidence_fades_by_position():
+    evidence = Evidence(10)
+    evidence.add(3, 2, 1)
+    evidence.add(1, 1, 1)
+    assert evidence.asked == [1.9, 1, 1]
+    assert evidence.offered == [1.9, 1, 0]
+    assert evidence.reached == [1.9, 1, 0]
+    assert evidence.survived == [1.9, 0, 0]
+    evidence.fade(0.5)
+    assert evidence.reached == [0.5, 0.5, 0]
+    evidence.scale(0.5)
+    assert evidence.survived == pytest.approx([0.25, 0, 0])
+
+
+def test_memory_bounds_the_weight():
+    assert believed((0.5,), 500).evidence.reached[0] < 40
+
+
+def test_rates_are_found_again():
+    """Of 30 texts, each judged after 60 passes: the mean belief is within .05 of the truth."""
+    runs = [believed((0.6, 0.9), 60, seed).expect(2) for seed in range(30)]
+    for position, alpha in enumerate((0.6, 0.9)):
+        mean = sum(run[position].alpha.mean for run in runs) / len(runs)
+        assert mean == pytest.approx(alpha, abs=0.05)
+
+
+def test_a_new_request_is_believed_to_be_like_the_others():
+    pool = believed((0.9,), 100).expect(4)
+    fresh = Belief(Evidence(40)).expect(4, pool)
+    assert fresh[0].alpha.mean == pytest.approx(pool[0].alpha.mean)
+    doubted = believed((0.0,), 4, belief=Belief(Evidence(40)), pool=pool).expect(1, pool)
+    assert 0.4 < doubted[0].alpha.mean < 0.7
+
+
+def test_offers():
+    belief = Belief(Evidence(40))
+    for _ in range(30):
+        belief.learn(belief.expect(4), (4, 1, 1))
+    first, second = belief.expect(2)
+    assert first.offer > 0.9
+    assert second.offer < 0.2
+    wish = wish_of("d", [first, second], 1)
+    assert wish.rows == (first.offer, second.offer)
+    assert wish.gains[1] == pytest.approx(second.offer * first.alpha.mean * second.alpha.mean)
+    assert wish.fixed == 1
+
+
+def test_likelihoods_worked():
+    up, down = likelihoods(0.8, accepted=False)
+    assert (up, down) == pytest.approx((-1.224, 0.916), abs=1e-3)
+    for alpha in (0.1, 0.5, 0.9):
+        weights = ((True, alpha), (False, 1 - alpha))
+        drift = [sum(w * likelihoods(alpha, hit)[side] for hit, w in weights) for side in (0, 1)]
+        assert max(drift) < 0
+
+
+def test_steady_text_seldom_looks_changed():
+    """40 texts of 300 passes at .2 to .95: at most 8 are thought to have changed."""
+    changed = sum(
+        believed((alpha,), 300, seed).changed
+        for seed in range(10)
+        for alpha in (0.2, 0.5, 0.8, 0.95)
+    )
+    assert changed <= 8
+
+
+@pytest.mark.parametrize(("old", "new"), [(0.95, 0.3), (0.9, 0.0), (0.1, 0.8)])
+def test_a_change_is_believed_within_20_passes(old, new):
+    pool = believed((old,), 200).expect(4)
+    gaps = []
+    for seed in range(10):
+        belief = believed((old,), 100, seed, pool=pool)
+        believed((new,), 20, seed + 100, belief=belief, pool=pool)
+        gaps.append(abs(belief.expect(4, pool)[0].alpha.mean - new))
+    assert sum(gaps) / len(gaps) < 0.2

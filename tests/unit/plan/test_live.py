@@ -1,0 +1,90 @@
+"""Live costs: they find the truth from a wrong prior, follow the machine, and shrug off hiccups."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from paceline.plan.costs import FREE, CostCurve, DraftCosts
+from paceline.plan.live import LiveCosts, LiveDraftCosts, near
+
+PRIOR = CostCurve((1, 64), (20, 30))
+TRUTH = CostCurve((1, 8, 32), (25, 40, 150), 0.001)
+
+
+def taught(passes: int, pace: float = 1.0, live: LiveCosts | None = None) -> LiveCosts:
+    rng, live = random.Random(0), live or LiveCosts(CostCurve((1, 64), (20, 30), 0.001))
+    for _ in range(passes):
+        rows = rng.choice((1, 4, 8, 16, 24))
+        noise = rng.lognormvariate(0, 0.03)
+        live.observe(rows, 500, pace * TRUTH.ms(rows, 500) * noise)
+    return live
+
+
+def test_shares_of_knots():
+    assert near(4) == [(3, 1.0)]
+    assert near(10) == [(6, 0.5), (7, 0.5)]
+    assert near(9999) == [(19, 1.0)]
+
+
+def test_a_wrong_prior_is_unlearnt():
+    live = taught(60)
+    for rows in (1, 4, 8, 16, 24):
+        assert live.ms(rows, 500) == pytest.approx(TRUTH.ms(rows, 500), rel=0.06)
+    assert live.ms(1, 1500) - live.ms(1, 500) == pytest.approx(1.0)
+
+
+def test_one_pass_moves_a_curve_nobody_measured():
+    live = LiveCosts(PRIOR)
+    live.observe(10, 0, 2 * PRIOR.ms(10))
+    assert live.ms(10) == pytest.approx(2 * PRIOR.ms(10))
+    assert live.ms(64) == pytest.approx(60)
+
+
+def test_rows_in_between_follow_what_was_measured_around_them():
+    live = LiveCosts(PRIOR)
+    for _ in range(20):
+        live.observe(4, 0, 1.0 * PRIOR.ms(4))
+        live.observe(24, 0, 3.0 * PRIOR.ms(24))
+    assert live.ms(14) == pytest.approx(3**0.5 * PRIOR.ms(14), rel=0.03)
+
+
+def test_more_rows_never_cost_less():
+    live = LiveCosts(PRIOR)
+    rng = random.Random(1)
+    for _ in range(200):
+        live.observe(rng.randint(1, 40), 0, rng.uniform(5, 80))
+    costs = [live.ms(rows) for rows in range(1, 60)]
+    assert all(b >= a - 1e-9 for a, b in pairwise(costs))
+
+
+def test_a_slower_machine_is_slower_at_rows_not_measured_since():
+    live = taught(100)
+    before = live.ms(24)
+    for _ in range(40):
+        live.observe(4, 0, 2 * TRUTH.ms(4))
+    assert live.ms(4) == pytest.approx(2 * TRUTH.ms(4), rel=0.1)
+    assert live.ms(24) > 1.4 * before
+
+
+def test_one_hiccup_hardly_matters():
+    live = taught(100)
+    before = live.ms(8)
+    live.observe(8, 0, 50 * before)
+    assert live.ms(8) < 1.05 * before
+
+
+def test_draft_costs_follow():
+    live = LiveDraftCosts(DraftCosts(0.5, 0.1, CostCurve((1,), (4,))))
+    assert live.now.ms([3]) == pytest.approx(12.6)
+    live.observe([3], 0, 25.2)
+    assert live.now.ms([2, 1]) == pytest.approx(2 * (0.5 + 0.2 + 8))
+    for _ in range(5):
+        live.observe([3], 0, 25.2)
+    live.observe([3], 0, 2520)
+    assert live.now.ms([3]) < 1.1 * 25.2
+    free = LiveDraftCosts(FREE)
+    free.observe([3], 0, 1.0)
+    assert free.now.ms([3]) == 0
