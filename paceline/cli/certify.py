@@ -14,7 +14,7 @@ import typer
 from paceline.cli import defaults, options, sampling_options
 from paceline.cli.progress import byte_bar, count_bar, total_bar
 from paceline.cli.prompts import read_prompts
-from paceline.cli.session import first_turns, load
+from paceline.cli.session import engine_options, first_turns, load
 from paceline.errors import ConfigError
 from paceline.types import SamplingParams, Speculation
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from paceline.certify.report import Certificate
     from paceline.cli.prompts import Prompt
     from paceline.engine import LLM
-    from paceline.engine.options import LLMOptions
 
 CHECKS = "Checks; all three quickly where none is named"
 
@@ -101,6 +100,14 @@ def certify(
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     temperature: sampling_options.Temperature = defaults.TEMPERATURE,
+    top_p: sampling_options.TopP = 1.0,
+    top_k: sampling_options.TopK = 0,
+    min_p: sampling_options.MinP = 0.0,
+    presence_penalty: sampling_options.Presence = 0.0,
+    frequency_penalty: sampling_options.Frequency = 0.0,
+    repetition_penalty: sampling_options.Repetition = 1.0,
+    logit_bias: sampling_options.LogitBias = None,
+    json_schema: sampling_options.JsonSchema = None,
     seed: sampling_options.Seed = None,
     max_tokens: sampling_options.MaxTokens = defaults.MAX_TOKENS,
     prompts: options.Prompts = None,
@@ -114,6 +121,7 @@ def certify(
 
     Sampling options and prompts are those of --parity, which brings twenty prompts of its own.
     """
+    options_given = dict(locals())
     if not (exact or law or parity):
         exact = law = parity = quick = True
         max_tokens, limit = min(max_tokens, defaults.QUICK_TOKENS), limit or defaults.QUICK_PROMPTS
@@ -121,14 +129,15 @@ def certify(
         raise ConfigError("Text is reproducible when greedy or seeded; add --seed N.")
     if out and not out.absolute().parent.is_dir():
         raise ConfigError(f"There is no folder {out.parent} to write {out.name} to.")
-    params = SamplingParams(temperature=temperature, seed=seed, max_tokens=max_tokens)
+    params = sampling_options.sampling(options_given | {"max_tokens": max_tokens})
     given = read_prompts(prompts or own_prompts(), limit) if parity else []
     batch = batch or defaults.BATCH
-    settings: LLMOptions = {"k": k, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "quantize": quantize, "kv_dtype": kv_dtype, "threads": threads}
-    settings |= {"max_model_len": max_model_len}
     at_once = max(batch, defaults.LAW_BATCH) if law else batch
-    llm = load(model, draft, at_once, **settings) if law or parity else None
+    llm = (
+        load(model, draft, at_once, **engine_options(options_given | {"rule": None}))
+        if law or parity
+        else None
+    )
     from paceline.certify.report import Certificate
 
     certificate = Certificate(

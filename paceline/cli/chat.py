@@ -10,13 +10,12 @@ from paceline.cli import defaults, options, sampling_options
 from paceline.cli.generate import print_stream
 from paceline.cli.prompts import user
 from paceline.cli.report import print_stats
-from paceline.cli.session import load
+from paceline.cli.session import engine_options, load
 from paceline.errors import ConfigError
 from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
     from paceline.engine import LLM
-    from paceline.engine.options import LLMOptions
     from paceline.models import Message
 
 RESET, QUIT = "/reset", "/quit"
@@ -48,19 +47,9 @@ def chat(
 
     /reset forgets the conversation, /quit or Ctrl-D ends it, Ctrl-C cuts a reply short.
     """
-    params = sampling_options.sampling(
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        min_p=min_p,
-        seed=seed,
-        max_tokens=max_tokens,
-        stop=stop,
-    )
-    settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "quantize": quantize, "kv_dtype": kv_dtype, "threads": threads}
-    settings |= {"max_model_len": max_model_len}
-    llm = load(model, draft, 1, **settings)
+    given = dict(locals())
+    params = sampling_options.sampling(given)
+    llm = load(model, draft, 1, **engine_options(given))
     if not llm.has_chat_template:
         raise ConfigError(
             f"{model} has no chat template, so it cannot chat; use paceline generate, or --model "

@@ -10,14 +10,13 @@ import typer
 from paceline.cli import defaults, options, sampling_options
 from paceline.cli.prompts import compose, read_prompts
 from paceline.cli.report import json_line, print_stats
-from paceline.cli.session import answer, load, prompt_ids
+from paceline.cli.session import answer, engine_options, load, prompt_ids
 from paceline.cli.stream import show
 from paceline.errors import ConfigError
 from paceline.types import Output, SamplingParams
 
 if TYPE_CHECKING:
     from paceline.engine import LLM
-    from paceline.engine.options import LLMOptions
 
 
 def generate(
@@ -46,6 +45,9 @@ def generate(
     repetition_penalty: sampling_options.Repetition = 1.0,
     logit_bias: sampling_options.LogitBias = None,
     bad_word: sampling_options.BadWord = None,
+    json_schema: sampling_options.JsonSchema = None,
+    regex: sampling_options.Regex = None,
+    grammar: sampling_options.GrammarFile = None,
     seed: sampling_options.Seed = None,
     max_tokens: sampling_options.MaxTokens = defaults.MAX_TOKENS,
     min_tokens: sampling_options.MinTokens = 0,
@@ -66,24 +68,8 @@ def generate(
     A model with a chat template answers the prompt as a user's message;
     --raw leaves the template out. The text streams to standard output.
     """
-    params = sampling_options.sampling(
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        min_p=min_p,
-        typical_p=typical_p,
-        presence_penalty=presence_penalty,
-        frequency_penalty=frequency_penalty,
-        repetition_penalty=repetition_penalty,
-        logit_bias=logit_bias,
-        bad_word=bad_word,
-        seed=seed,
-        max_tokens=max_tokens,
-        min_tokens=min_tokens,
-        stop=stop,
-        ignore_eos=ignore_eos,
-        logprobs=logprobs,
-    )
+    given = dict(locals())
+    params = sampling_options.sampling(given)
     refuse(
         {
             "--batch needs --prompts.": batch and not prompts,
@@ -95,16 +81,13 @@ def generate(
             "--color is for streamed text, not for JSON.": color and (prompts or as_json),
         }
     )
-    given = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
+    asked = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
     batch = batch or defaults.BATCH
-    settings: LLMOptions = {"k": k, "rule": rule, "dtype": dtype, "device": device}
-    settings |= {"kernels": kernels, "quantize": quantize, "kv_dtype": kv_dtype, "threads": threads}
-    settings |= {"max_model_len": max_model_len}
-    llm = load(model, draft, batch, **settings)
+    llm = load(model, draft, batch, **engine_options(given))
     if prompts or as_json:
-        output = print_json(llm, answer(llm, given, params, raw, batch))
+        output = print_json(llm, answer(llm, asked, params, raw, batch))
     else:
-        output = print_stream(llm, prompt_ids(llm, given[0], raw), params, color)
+        output = print_stream(llm, prompt_ids(llm, asked[0], raw), params, color)
     if stats:
         print_stats(model, output, llm.load_seconds)
 

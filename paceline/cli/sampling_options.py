@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from paceline.errors import ConfigError
+from paceline.structured import StructuredOutput
 from paceline.types import SamplingParams
 
 SAMPLING = "Sampling"
@@ -41,6 +44,13 @@ BadWord = Annotated[
     list[str] | None,
     _option("--bad-word", help="Text that may not come about; repeatable."),
 ]
+JsonSchema = Annotated[
+    Path | None, _option("--json-schema", help="Write JSON that fits the schema in a file.")
+]
+Regex = Annotated[str | None, _option("--regex", help="Write text that the expression matches.")]
+GrammarFile = Annotated[
+    Path | None, _option("--grammar", help="Write text of the Lark grammar in a file.")
+]
 Seed = Annotated[int | None, _option("--seed", help="Makes the text reproducible, drafted or not.")]
 MaxTokens = Annotated[int, _option("--max-tokens", "-n", help="Tokens to write at most.")]
 MinTokens = Annotated[int, _option("--min-tokens", help="Tokens before which nothing ends it.")]
@@ -58,20 +68,39 @@ Logprobs = Annotated[
 ]
 
 
-def sampling(
-    *,
-    logit_bias: list[str] | None = None,
-    bad_word: list[str] | None = None,
-    stop: list[str] | None = None,
-    **settings: Any,
-) -> SamplingParams:
-    """The request's settings; raises ConfigError or RequestError where a value is wrong."""
+SETTINGS = (
+    *("temperature", "top_p", "top_k", "min_p", "typical_p", "presence_penalty"),
+    *("frequency_penalty", "repetition_penalty", "seed", "max_tokens", "min_tokens"),
+    *("ignore_eos", "logprobs"),
+)
+"""Options that are settings as they stand."""
+
+
+def sampling(given: Mapping[str, Any]) -> SamplingParams:
+    """The request's settings among a command's options.
+
+    Raises:
+        ConfigError, RequestError: a value is wrong.
+    """
     return SamplingParams(
-        logit_bias=dict(map(parse_bias, logit_bias or ())),
-        bad_words=tuple(bad_word or ()),
-        stop=tuple(stop or ()),
-        **settings,
+        logit_bias=dict(map(parse_bias, given.get("logit_bias") or ())),
+        bad_words=tuple(given.get("bad_word") or ()),
+        stop=tuple(given.get("stop") or ()),
+        structured=structured(given),
+        **{name: given[name] for name in SETTINGS if name in given},
     )
+
+
+def structured(given: Mapping[str, Any]) -> StructuredOutput | None:
+    """The one form that the output must have, if any; raises RequestError for two."""
+    schema, grammar = given.get("json_schema"), given.get("grammar")
+    forms = {
+        "json_schema": schema and schema.read_text(encoding="utf-8"),
+        "grammar": grammar and grammar.read_text(encoding="utf-8"),
+        "regex": given.get("regex"),
+    }
+    named = {name: form for name, form in forms.items() if form is not None}
+    return StructuredOutput(**named) if named else None
 
 
 def parse_bias(text: str) -> tuple[int, float]:

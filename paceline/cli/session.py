@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from paceline.cli import defaults
 from paceline.cli.progress import byte_bar
@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from paceline.engine import LLM
     from paceline.engine.options import LLMOptions
     from paceline.models import Message
+
+
+ENGINE_OPTIONS = (
+    *("k", "rule", "dtype", "device", "kernels", "quantize", "kv_dtype", "threads"),
+    "max_model_len",
+)
+"""Options of commands that are options of LLM."""
+
+
+def engine_options(given: Mapping[str, Any]) -> LLMOptions:
+    """The engine's among a command's options."""
+    return {name: given[name] for name in ENGINE_OPTIONS if name in given}  # type: ignore[return-value]
 
 
 def load(model: str, draft: list[str] | None, batch: int, **settings: Unpack[LLMOptions]) -> LLM:

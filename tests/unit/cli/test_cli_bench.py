@@ -54,7 +54,7 @@ def test_json(measured):
     }
     assert asked["llm"] == (
         ("mini", ["model:mini-draft", "ngram", "suffix"], 1),
-        {"k": 4, "kernels": "torch", "threads": None, "max_model_len": 512},
+        {"k": 4, "kernels": "auto", "threads": None, "max_model_len": 512},
     )
     assert (asked["params"].max_tokens, asked["params"].ignore_eos, asked["k"]) == (99, True, 4)
 

@@ -12,12 +12,9 @@ from paceline.types import SamplingParams
 
 
 def test_every_option_is_a_setting():
+    given = {"temperature": 0.5, "typical_p": 0.9, "model": "mini", "json_schema": None}
     found = sampling(
-        temperature=0.5,
-        logit_bias=["198=-5", "7=2.5"],
-        bad_word=["self"],
-        stop=["\n"],
-        typical_p=0.9,
+        given | {"logit_bias": ["198=-5", "7=2.5"], "bad_word": ["self"], "stop": ["\n"]}
     )
     assert found == SamplingParams(
         temperature=0.5,
@@ -52,3 +49,15 @@ def test_logprobs_are_for_json(cli):
     result = cli("generate", "x", "--logprobs", "2")
     assert result.code == 2
     assert "--logprobs needs --json or --prompts." in result.err
+
+
+def test_forms_of_output(cli, tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}')
+    result = cli("generate", "x", "--json-schema", str(schema), "--max-tokens", "60")
+    assert result.out.startswith('{"a":')
+    assert cli("generate", "x", "--regex", "ab{3}c").out.strip() == "abbbc"
+    both = cli("generate", "x", "--regex", "a", "--json-schema", str(schema))
+    assert both.code == 2
+    missing = cli("generate", "x", "--grammar", str(tmp_path / "none.lark"))
+    assert (missing.code, "none.lark" in missing.err) == (1, True)

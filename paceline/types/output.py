@@ -1,0 +1,136 @@
+"""What the engine gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FinishReason(StrEnum):
+    """Why a request ended."""
+
+    STOP = "stop"
+    """An end-of-sequence id, a stop id or a stop string."""
+    LENGTH = "length"
+    """max_tokens, or the end of the context."""
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculationCounts:
+    """One request's counters, over its passes without those that prefill."""
+
+    passes: int = 0
+    proposed: int = 0
+    verified: int = 0
+    accepted: int = 0
+    committed: int = 0
+    reached: tuple[int, ...] = ()
+    """reached[j]: passes that proposed position j with all earlier positions accepted."""
+    survived: tuple[int, ...] = ()
+    """survived[j]: passes that accepted position j too."""
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Accepted tokens per proposed token; 0 where none was proposed."""
+        return self.accepted / self.proposed if self.proposed else 0.0
+
+    @property
+    def mean_committed_per_pass(self) -> float:
+        """Committed tokens per pass, prefill passes left out."""
+        return self.committed / self.passes if self.passes else 0.0
+
+    @property
+    def per_position(self) -> tuple[float, ...]:
+        """P(position j accepted | proposed, and all before it accepted)."""
+        return tuple(s / r if r else 0.0 for s, r in zip(self.survived, self.reached, strict=True))
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of output text and where it came from."""
+
+    text: str
+    drafted: bool
+    """Whether it is of an accepted draft token; else the target chose it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenLogprobs:
+    """A token's log-probability beside those of the likeliest ids."""
+
+    token: int
+    logprob: float
+    rank: int
+    """1 for the likeliest id."""
+    top: tuple[tuple[int, float], ...]
+    """(id, log-probability) by descending probability, then id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta:
+    """What one step committed for one request."""
+
+    request_id: str
+    spans: tuple[Span, ...]
+    """The text that became final; it may lag behind the ids by the start of a stop string."""
+    token_ids: tuple[int, ...]
+    drafted: int
+    """How many of token_ids, counted from the first, are accepted draft tokens."""
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    """One entry for each of token_ids, where the request wants them."""
+    finish_reason: FinishReason | None = None
+
+    @property
+    def text(self) -> str:
+        """The spans' text."""
+        return "".join(span.text for span in self.spans)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Wall time of one request, in seconds."""
+
+    prefill_s: float
+    """From its first pass to its first token."""
+    decode_s: float
+    """From its first token to its last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """A request's whole result."""
+
+    request_id: str
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+    """One entry for each of token_ids; None where the request wants none."""
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None
+    """One entry for each token of the prompt; the first, which nothing foretells, has None."""
+    choice: int = 0
+    """The index among the samples of its prompt."""
+    prompt_tokens: int
+    cached_tokens: int
+    drafter: str
+    rule: str
+    counts: SpeculationCounts
+    timing: Timing
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepStats:
+    """One engine step, for whoever listens."""
+
+    running: int
+    waiting: int
+    prefill_rows: int
+    verify_rows: int
+    proposed: int
+    accepted: int
+    committed: int
+    preempted: int
+    blocks_used: int
+    seconds: dict[str, float]
+    """Wall time by phase: schedule, propose, pack, forward, laws, verify, commit, observe."""
