@@ -61,7 +61,8 @@ FIGURES = {
     "the root": f"E(α, 4) = {1 + 4 * C:.4f} has the root α = {break_even_alpha(4, C):.4f}",
     "what .65 is worth": f"commits {expected_tokens(0.65, 4):.2f} tokens and is worth"
     f" {speedup(0.65, 4, C):.2f} plain ones",
-    "passes that are not flat": f"is not {break_even_alpha(4, C):.4f} but {break_even_alpha_at(1, 4, NEVER_FLAT):.3f}",
+    "passes that are not flat": f"is not {break_even_alpha(4, C):.4f} but"
+    f" {break_even_alpha_at(1, 4, NEVER_FLAT):.3f}",
     "best k": best(0.55) + " times plain speed; " + "; ".join(map(best, (0.8, 0.9, 0.99))),
     "the flat optimum": f"*k* = 3 gives {speedup(0.55, 3, C):.3f} and *k* = 5 gives"
     f" {speedup(0.55, 5, C):.3f}",
