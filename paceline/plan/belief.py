@@ -27,7 +27,7 @@ CHANGED_PASSES = 1.0
 """What the past counts for, the pool's too, once a request's text has changed its kind."""
 ODDS = 4.0
 """A change worth knowing of: the odds of acceptance four times what they were, or a fourth."""
-ALARM = 6.0
+ALARM = 5.0
 """Log-likelihood in favour of a change that tells it from chance."""
 
 

@@ -21,6 +21,8 @@ from paceline.plan.live import LiveCosts, LiveDraftCosts
 
 SWITCH_MARGIN = 0.03
 """Another drafter takes over only where it promises so much more than the one in use."""
+RETHINK = 8
+"""Steps after which it is asked again which drafter suits a request."""
 FORGIVE_PASSES = 24
 """Passes after which a request that was left out is judged by its drafter's pool again."""
 NOTHING = Wish((), (), "")
@@ -98,11 +100,14 @@ class Forecast:
             for name, paper in drafters.items()
         }
         self._beliefs: dict[tuple[str, str], Belief] = {}
+        self._favourites: dict[str, int] = {}
+        """Request -> place of the drafter that suits it best."""
+        self._steps = 0
 
     @property
     def known_requests(self) -> int:
-        """Requests that it holds beliefs about."""
-        return len({request_id for request_id, _ in self._beliefs})
+        """Requests that it remembers anything of."""
+        return len({request_id for request_id, _ in self._beliefs} | self._favourites.keys())
 
     def round(self, requests: Sequence[Candidate], prefill_rows: int) -> Round:
         """The step to come."""
@@ -128,9 +133,8 @@ class Forecast:
         now = replace(now, prefill_rows=0)
         options = [[self._wish(r, name, now) for r in now.requests] for name in self.drafters]
         if len(options) > 1:
-            options.append(
-                [self._favourite(choices, now) for choices in zip(*options, strict=True)]
-            )
+            by_request = enumerate(zip(*options, strict=True))
+            options.append([self._favourite(i, choices, now) for i, choices in by_request])
         outlooks = [self._outlook(now, wishes) for wishes in options]
 
         def promise(outlook: Outlook) -> float:
@@ -158,6 +162,7 @@ class Forecast:
 
     def learn(self, now: Round, shares: Mapping[str, Share], step: Step) -> None:
         """Take in what a step with these shares did."""
+        self._steps += 1
         if not step.prefill_rows:
             self.target.observe(step.rows, now.context_tokens, step.pass_ms)
         for outcome in step.outcomes:
@@ -201,6 +206,7 @@ class Forecast:
         """Drop a request that ended."""
         for name in self.drafters:
             self._beliefs.pop((request_id, name), None)
+        self._favourites.pop(request_id, None)
 
     def _wish(self, request: Candidate, name: str, now: Round, fixed: int = 0) -> Wish:
         """What the drafter is expected to do for the request, within all limits."""
@@ -224,10 +230,15 @@ class Forecast:
         share = shares.get(request.id, NO_SHARE)
         return self._wish(request, share.drafter, now, share.k)
 
-    def _favourite(self, choices: Sequence[Wish], now: Round) -> Wish:
-        """The wish that would be worth most if its request were alone."""
-        alone = replace(now, requests=now.requests[:1])
-        return max(choices, key=lambda wish: self._spend(alone, [wish]).tokens_per_ms)
+    def _favourite(self, index: int, choices: Sequence[Wish], now: Round) -> Wish:
+        """The wish worth most if its request were alone; thought over now and then."""
+        request = now.requests[index]
+        known = self._favourites.get(request.id)
+        if known is None or (self._steps + index) % RETHINK == 0:
+            alone = replace(now, requests=[request])
+            rates = [self._spend(alone, [wish]).tokens_per_ms for wish in choices]
+            known = self._favourites[request.id] = rates.index(max(rates))
+        return choices[known]
 
     def _outlook(
         self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None

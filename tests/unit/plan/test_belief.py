@@ -88,13 +88,13 @@ def test_likelihoods_worked():
 
 
 def test_steady_text_seldom_looks_changed():
-    """40 texts of 300 passes at .2 to .95: at most 8 are thought to have changed."""
+    """100 texts of 60 passes at .2 to .95: 11 are expected to look changed, one in 545 passes."""
     changed = sum(
-        believed((alpha,), 300, seed).changed
-        for seed in range(10)
+        believed((alpha,), 60, seed).changed
+        for seed in range(25)
         for alpha in (0.2, 0.5, 0.8, 0.95)
     )
-    assert changed <= 8
+    assert changed <= 20
 
 
 @pytest.mark.parametrize(("old", "new"), [(0.95, 0.3), (0.9, 0.0), (0.1, 0.8)])

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.plan.controller import MEASURE_GAP, Controller
+from paceline.plan.controller import DWELL, MEASURE_GAP, Controller
 from paceline.plan.costs import CostCurve, DraftCosts
 from paceline.plan.decision import Candidate, Limits, Mode, Outcome, Share, Step
 from paceline.plan.forecast import DrafterOnPaper
@@ -93,7 +93,7 @@ def test_passes_20_to_40_after_a_change_are_near_the_best(name, old, new):
         return sum(passes_after(one, 300) for one in runs) / len(runs)
 
     best = max(mean(lambda k=k: FixedLength(name, k)) for k in (0, 1, 2, 3))
-    assert mean(lambda: controller(name, target=TARGET)) >= 0.88 * best
+    assert mean(lambda: controller(name, target=TARGET)) >= 0.9 * best
 
 
 def test_back_from_plain_when_drafts_pay_again():
@@ -195,6 +195,19 @@ def test_an_operator_sets_ceilings_by_batch_size():
         Limits(by_batch=((4, 1), (2, 2)))
     with pytest.raises(ConfigError, match=">= 0"):
         Limits(max_k=-1)
+
+
+def test_drafts_that_stopped_stay_away_for_a_while():
+    """A crowd comes and goes, as at the thresholds where other engines flap."""
+    policy = controller("cheap", target=TARGET, limits=Limits(by_batch=((1, 8), (5, 0))))
+    modes = []
+    for batch in (1, 1, 5, *[1] * (DWELL + 1)):
+        decision = ask(policy, batch)
+        modes.append(decision.mode)
+        report_back(policy, decision, accepted=8)
+    assert modes[:3] == [Mode.MEASURE, Mode.SPECULATE, Mode.PLAIN]
+    assert modes[3 : 2 + DWELL] == [Mode.PLAIN] * (DWELL - 1)
+    assert modes[-1] is Mode.SPECULATE
 
 
 def test_prompts_in_the_pass_leave_the_spell_as_it_is():
