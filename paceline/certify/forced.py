@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.cache import Slots
-from paceline.certify.gtest import Floats
+from paceline.chooser.race import Floats
 from paceline.models import LoadedModel
 from paceline.runtime import Rows, Runner, pack
 from paceline.sampling import to_probs

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from paceline.chooser.race import Floats
 
 DRAWS = 19_999
 """Samples of the law a statistic is ranked among; the smallest p-value is 1 / 20,000."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from paceline.certify.forced import PARAMS, TOKENS, Distort, JointLaw, joint_law
-from paceline.certify.gtest import Floats, GTest, detectable_tv, g_test, gather
+from paceline.certify.gtest import GTest, detectable_tv, g_test, gather
+from paceline.chooser.race import Floats
 from paceline.engine import LLM
 from paceline.types import Output, Speculation
 

@@ -125,11 +125,8 @@ def certify(
     if not (exact or law or parity):
         exact = law = parity = quick = True
         max_tokens, limit = min(max_tokens, defaults.QUICK_TOKENS), limit or defaults.QUICK_PROMPTS
-    if parity and temperature > 0 and seed is None:
-        raise ConfigError("Text is reproducible when greedy or seeded; add --seed N.")
-    if out and not out.absolute().parent.is_dir():
-        raise ConfigError(f"There is no folder {out.parent} to write {out.name} to.")
     params = sampling_options.sampling(options_given | {"max_tokens": max_tokens})
+    check_options(params, parity, out)
     given = read_prompts(prompts or own_prompts(), limit) if parity else []
     batch = batch or defaults.BATCH
     at_once = max(batch, defaults.LAW_BATCH) if law else batch
@@ -151,6 +148,14 @@ def certify(
         out.write_text(certificate.as_markdown(), encoding="utf-8")
     if not certificate.passed:
         raise typer.Exit(1)
+
+
+def check_options(params: SamplingParams, parity: bool, out: Path | None) -> None:
+    """Raise ConfigError for texts that no one could compare, or a certificate without a place."""
+    if parity and params.temperature > 0 and params.seed is None:
+        raise ConfigError("Text is reproducible when greedy or seeded; add --seed N.")
+    if out and not out.absolute().parent.is_dir():
+        raise ConfigError(f"There is no folder {out.parent} to write {out.name} to.")
 
 
 def own_prompts() -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -70,17 +70,7 @@ def generate(
     """
     given = dict(locals())
     params = sampling_options.sampling(given)
-    refuse(
-        {
-            "--batch needs --prompts.": batch and not prompts,
-            "--limit needs --prompts.": limit and not prompts,
-            "--prompts stands alone: give no other prompt.": prompts and (prompt or prompt_file),
-            "--stats is for one prompt, not for --prompts.": prompts and stats,
-            "--logprobs needs --json or --prompts.": logprobs is not None
-            and not (as_json or prompts),
-            "--color is for streamed text, not for JSON.": color and (prompts or as_json),
-        }
-    )
+    refuse_conflicts(given)
     asked = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
     batch = batch or defaults.BATCH
     llm = load(model, draft, batch, **engine_options(given))
@@ -92,8 +82,18 @@ def generate(
         print_stats(model, output, llm.load_seconds)
 
 
-def refuse(complaints: Mapping[str, object]) -> None:
-    """Raise ConfigError for the first complaint that holds."""
+def refuse_conflicts(given: Mapping[str, Any]) -> None:
+    """Raise ConfigError where two of the options exclude each other or one needs another."""
+    many, one, as_json = given["prompts"], given["prompt"] or given["prompt_file"], given["as_json"]
+    complaints = {
+        "--batch needs --prompts.": given["batch"] and not many,
+        "--limit needs --prompts.": given["limit"] and not many,
+        "--prompts stands alone: give no other prompt.": many and one,
+        "--stats is for one prompt, not for --prompts.": many and given["stats"],
+        "--color is for streamed text, not for JSON.": given["color"] and (many or as_json),
+        "--logprobs needs --json or --prompts.": given["logprobs"] is not None
+        and not (many or as_json),
+    }
     for complaint, holds in complaints.items():
         if holds:
             raise ConfigError(complaint)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.chooser import SparseLaw
+from paceline.chooser.race import Floats
 from paceline.kernels.library import LawsArgs, LawStruct, ShapeStruct, available, library
 from paceline.types import SamplingParams
 
-Floats = NDArray[np.float64]
 Narrow = tuple[NDArray[np.int64], Floats]
 READABLE = (torch.float32, torch.bfloat16, torch.float16)
 

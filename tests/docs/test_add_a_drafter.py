@@ -51,6 +51,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 def context(tokens: list[int], rule: str = "token", request_id: str = "a") -> DraftContext:
     return DraftContext(
         request_id=request_id,
+        owner="",
         tokens=tokens,
         prompt_tokens=1,
         params=SamplingParams(),

@@ -29,7 +29,8 @@ def test_dependencies_are_the_imports():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]["structured"]
     asked = {re.split("[<>=]", line)[0] for line in (*project["dependencies"], *optional)}
-    assert asked == imported()
+    peers = {"llama_cpp"}  # measured against where the user has them
+    assert asked | peers == imported()
 
 
 def twice_written(sources: Iterable[str]) -> set[str]:

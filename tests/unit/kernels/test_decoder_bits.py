@@ -187,7 +187,8 @@ def test_hidden_states_of_the_layers_asked_for(bench: Bench) -> None:
     logits = bench.forward(Rows(tokens[18:], 18, slots)).logits
     ops = bench.program.ops
     head = ops[1 + next(i for i, op in enumerate(ops) if isinstance(op, LogitRows)) :]
-    state = Pass(Batch(*[torch.empty(0)] * 5), bench.kv, {"x": tail[last]})
+    nothing = [torch.empty(0)] * 4
+    state = Pass(Batch(*nothing, ()), bench.kv, *nothing, (), {"x": tail[last]})
     for op in head:
         KERNELS[type(op)](op, state)
     torch.testing.assert_close(state.registers[LOGITS], logits)
