@@ -115,12 +115,12 @@ def certify(
     """
     if not (exact or law or parity):
         exact = law = parity = quick = True
-        max_tokens, limit = min(max_tokens, defaults.QUICK_TOKENS), limit or defaults.QUICK_PROMPTS
     if parity and temperature > 0 and seed is None:
         raise ConfigError("Text is reproducible when greedy or seeded; add --seed N.")
     if out and not out.absolute().parent.is_dir():
         raise ConfigError(f"There is no folder {out.parent} to write {out.name} to.")
     params = SamplingParams(temperature=temperature, seed=seed, max_tokens=max_tokens)
+    limit = limit or (defaults.QUICK_PROMPTS if quick else None)
     given = read_prompts(prompts or own_prompts(), limit) if parity else []
     batch = batch or defaults.BATCH
     settings: LLMOptions = {"k": k, "dtype": dtype, "device": device}

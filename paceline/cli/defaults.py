@@ -13,8 +13,8 @@ CHAT_MAX_TOKENS = 1024
 BATCH = 1
 LAW_BATCH = 64
 """Outputs that `certify --law` samples at once."""
-QUICK_PROMPTS, QUICK_TOKENS = 4, 32
-"""What `certify` compares where no check is named."""
+QUICK_PROMPTS = 4
+"""What `certify --quick` compares."""
 BENCH_PROMPT = "def read_lines(path):\n"
 
 
