@@ -33,7 +33,7 @@ class Effort:
 
 
 FULL = Effort(samples=80_000, seconds=1200)
-QUICK = Effort(samples=8_000, seconds=15)
+QUICK = Effort(samples=8_000, seconds=12)
 
 
 @dataclass(frozen=True, kw_only=True)

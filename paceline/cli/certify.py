@@ -124,17 +124,14 @@ def certify(
     options_given = dict(locals())
     if not (exact or law or parity):
         exact = law = parity = quick = True
-        max_tokens, limit = min(max_tokens, defaults.QUICK_TOKENS), limit or defaults.QUICK_PROMPTS
-    params = sampling_options.sampling(options_given | {"max_tokens": max_tokens})
+    params = sampling_options.sampling(options_given)
     check_options(params, parity, out)
+    limit = limit or (defaults.QUICK_PROMPTS if quick else None)
     given = read_prompts(prompts or own_prompts(), limit) if parity else []
     batch = batch or defaults.BATCH
     at_once = max(batch, defaults.LAW_BATCH) if law else batch
-    llm = (
-        load(model, draft, at_once, **engine_options(options_given | {"rule": None}))
-        if law or parity
-        else None
-    )
+    settings = engine_options(options_given | {"rule": None})  # --rule is for --law alone
+    llm = load(model, draft, at_once, **settings) if law or parity else None
     from paceline.certify.report import Certificate
 
     certificate = Certificate(

@@ -15,8 +15,8 @@ BENCH_DRAFTS = ("ngram", "suffix")
 """Drafters measured beside the model's own."""
 LAW_BATCH = 64
 """Outputs that `certify --law` samples at once."""
-QUICK_PROMPTS, QUICK_TOKENS = 4, 32
-"""What `certify` compares where no check is named."""
+QUICK_PROMPTS = 4
+"""What `certify --quick` compares."""
 BENCH_PROMPT = "def read_lines(path):\n"
 
 

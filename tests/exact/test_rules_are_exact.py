@@ -16,7 +16,16 @@ from paceline.certify.exact import (
     target_law,
     text_violation,
 )
-from paceline.certify.suite import CHAINS, TREES, adversarial
+from paceline.certify.proofs import prove_all
+from paceline.certify.settings import SETTINGS
+from paceline.certify.suite import (
+    BRIEF_CHAINS,
+    BRIEF_TREES,
+    CHAINS,
+    TREES,
+    adversarial,
+    shapes_for,
+)
 from paceline.certify.toys import Kind, ToyDrafter, chain, fractions, mimic, toy
 from paceline.verify import rules
 
@@ -36,6 +45,15 @@ def test_law_and_text_under_every_draft(name):
     proof = prove(rules[name], models=1)
     assert proof.violations == ()
     assert proof.cases == len({(V, adversarial(shape)) for V, shape in (*CHAINS, *TREES)})
+
+
+@pytest.mark.parametrize("name", list(rules))
+def test_every_setting(name):
+    """What `paceline certify --exact --quick` runs."""
+    report = prove_all([rules[name]], quick=True)
+    assert report.proofs[0].violations == ()
+    shapes = shapes_for(rules[name], BRIEF_CHAINS, BRIEF_TREES)
+    assert report.cases == len(shapes) * (1 + len(SETTINGS))
 
 
 @pytest.mark.parametrize("name", LAW_RULES)

@@ -90,7 +90,7 @@ def test_report_counts_and_tells():
     )
     (proof,) = report.proofs
     assert report.passed
-    assert proof.cases == report.cases == 2 * 2 + 2 * len(SETTINGS) == len(seen)
+    assert proof.cases == report.cases == 2 * (1 + len(SETTINGS)) == len(seen)
     assert seen[-1] == (report.cases, report.cases)
     assert proof.kinds == ("drawn", "best", "any")
     assert proof.settings == (ANY_LAW, *SETTINGS)
