@@ -140,6 +140,11 @@ def certify(
         law=sample_law(llm, rule, samples, quick) if llm and law else None,
         parity=compare(llm, given, params, raw, batch) if llm and parity else None,
     )
+    tell(certificate, as_json, out)
+
+
+def tell(certificate: Certificate, as_json: bool, out: Path | None) -> None:
+    """Show it, and write it where that is wanted; whatever failed exits with 1."""
     print(json.dumps(certificate.as_record())) if as_json else show(certificate)
     if out:
         out.write_text(certificate.as_markdown(), encoding="utf-8")

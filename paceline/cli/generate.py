@@ -72,10 +72,9 @@ def generate(
     params = sampling_options.sampling(given)
     refuse_conflicts(given)
     asked = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
-    batch = batch or defaults.BATCH
-    llm = load(model, draft, batch, **engine_options(given))
+    llm = load(model, draft, batch or defaults.BATCH, **engine_options(given))
     if prompts or as_json:
-        output = print_json(llm, answer(llm, asked, params, raw, batch))
+        output = print_json(llm, answer(llm, asked, params, raw, batch or defaults.BATCH))
     else:
         output = print_stream(llm, prompt_ids(llm, asked[0], raw), params, color)
     if stats:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import torch
 from torch import Tensor
 
 from paceline.cache import BlockTable
@@ -73,9 +72,10 @@ class DraftContext:
         address = Draw(
             self.chooser.base + depth, parent, builder.trial_count(parent), Purpose.DRAFT
         )
-        token = self.rule.draw(self.chooser, as_law(law), address)
+        own = as_law(law)
+        token = self.rule.draw(self.chooser, own, address)
         if self.rule.sampled:
-            return builder.sampled(parent, token, torch.as_tensor(law))
+            return builder.sampled(parent, token, own)
         return builder.point(parent, token)
 
 
