@@ -69,14 +69,16 @@ class DraftContext:
 
         The rule says how: a categorical draw, the argmax, or the race the target will run too.
         """
-        address = Draw(
-            self.chooser.base + depth, parent, builder.trial_count(parent), Purpose.DRAFT
-        )
         own = as_law(law)
-        token = self.rule.draw(self.chooser, own, address)
+        token = self.choose(own, parent, depth, builder.trial_count(parent))
         if self.rule.sampled:
             return builder.sampled(parent, token, own)
         return builder.point(parent, token)
+
+    def choose(self, law: Law, parent: int, depth: int, ordinal: int = 0) -> int:
+        """The token that `draw` would draw for the trial `ordinal` of a row, and no more."""
+        address = Draw(self.chooser.base + depth, parent, ordinal, Purpose.DRAFT)
+        return self.rule.draw(self.chooser, law, address)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,8 +13,8 @@ from paceline.drafters.host import Host
 from paceline.kernels.batch import Batch
 from paceline.models import check_same_vocabulary, load_model
 from paceline.runtime import Rows, Runner, pack, pack_next
-from paceline.sampling import Prefix, RowLaw, to_laws
-from paceline.tree import NO_DRAFT, Draft, DraftBuilder
+from paceline.sampling import RowLaw, to_laws
+from paceline.tree import NO_DRAFT, Draft, PointMass, Sampled
 
 
 @register("model")
@@ -128,7 +128,7 @@ class LiveDraftModel:
         except BaseException:
             self._cache.flags.clear()  # They were set in advance of the passes.
             raise
-        drafts = {chain.ctx.request_id: chain.builder.build() for chain in chains}
+        drafts = {chain.ctx.request_id: chain.draft() for chain in chains}
         return [drafts.get(ctx.request_id, NO_DRAFT) for ctx in contexts]
 
     def observe(self, observations: Sequence[Observation]) -> None:
@@ -166,7 +166,7 @@ class LiveDraftModel:
         self._fill(chains)
         self._extend(chains, pack([chain.feed(chain.missing) for chain in chains]))
         for active, batch in later:
-            batch.ids[:] = [chain.token for chain in active]
+            batch.ids[:] = [chain.tokens[-1] for chain in active]
             self._extend(active, batch)
 
     def _extend(self, chains: Sequence[Chain], batch: Batch) -> None:
@@ -174,7 +174,7 @@ class LiveDraftModel:
         logits = self._runner.forward(batch).logits
         params, prefixes = [chain.ctx.params for chain in chains], None
         if any(p.adjusts for p in params):
-            prefixes = [chain.prefix() for chain in chains]
+            prefixes = [chain.ctx.prefix(tuple(chain.tokens)) for chain in chains]
         laws = to_laws(self._fit(logits), params, prefixes)
         for chain, law in zip(chains, laws, strict=True):
             chain.extend(law)
@@ -204,9 +204,8 @@ class Chain:
 
     def __init__(self, ctx: DraftContext, budget: int, cached: int) -> None:
         self.ctx, self.budget = ctx, budget
-        self.builder = DraftBuilder()
-        self.token = 0
-        """The token drawn last."""
+        self.tokens: list[int] = []
+        self._laws: list[RowLaw] = []
         self._cached = cached
 
     @property
@@ -228,12 +227,14 @@ class Chain:
         """The slots of the committed tokens and of so many drafted ones."""
         return self.ctx.table.slots(0, len(self.ctx.tokens) + drafted)
 
-    def prefix(self) -> Prefix:
-        """What stands before the token to be drawn."""
-        return self.ctx.prefix(tuple(map(self.builder.token, range(1, len(self.builder) + 1))))
-
     def extend(self, law: RowLaw) -> None:
         """Draw the next token from law[V]."""
-        depth = len(self.builder)
-        row = self.ctx.draw(self.builder, depth, depth, law)
-        self.token = self.builder.token(row)
+        depth = len(self.tokens)
+        self.tokens.append(self.ctx.choose(law, parent=depth, depth=depth))
+        self._laws.append(law)
+
+    def draft(self) -> Draft:
+        """What was drawn, as the rule wants it told."""
+        if not self.ctx.rule.sampled:
+            return Draft.chain(map(PointMass, self.tokens))
+        return Draft.chain(map(Sampled, self.tokens, range(len(self.tokens))), self._laws)
