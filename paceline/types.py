@@ -135,9 +135,14 @@ class SamplingParams:
         return self.logprobs is not None or self.prompt_logprobs is not None
 
     @cached_property
+    def adjusting(self) -> tuple[str, ...]:
+        """The settings in force that change logits by what stands before them."""
+        return tuple(n for n, default in _ADJUSTING.items() if getattr(self, n) != default)
+
+    @property
     def adjusts(self) -> bool:
-        """Whether a setting changes logits by what stands before them."""
-        return any(getattr(self, name) != default for name, default in _ADJUSTING.items())
+        """Whether there is such a setting."""
+        return bool(self.adjusting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +184,8 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     """max_tokens, or the end of the context."""
     ABORT = "abort"
+    ERROR = "error"
+    """It could not go on; its Output says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +277,8 @@ class Output:
     text: str
     token_ids: tuple[int, ...]
     finish_reason: FinishReason
+    error: str | None = None
+    """Why it could not go on, where it did not."""
     logprobs: tuple[TokenLogprobs, ...] | None
     """One entry for each of token_ids; None where the request wants none."""
     prompt_logprobs: tuple[TokenLogprobs | None, ...] | None

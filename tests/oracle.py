@@ -65,7 +65,11 @@ class Oracle:
             eos_ids=self.eos_ids,
         )
 
-    def allocate_kv(self, num_slots: int) -> KVTensors:
+    def kv_bytes_per_token(self, kv_dtype: str = "auto") -> int:
+        return sum(tensor.nbytes for tensor in self.allocate_kv(1, kv_dtype).tensors)
+
+    def allocate_kv(self, num_slots: int, kv_dtype: str = "auto") -> KVTensors:
+        assert kv_dtype == "auto", "tokens and positions would not survive another type"
         return KVTensors(torch.full((1, num_slots, 1, 2), -1.0), torch.zeros(1, num_slots, 1, 2))
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:

@@ -35,7 +35,8 @@ class Engine:
     """Runs many requests on one target with the drafters loaded at start.
 
     `add` queues a request, `step` runs one pass and returns what it committed, `abort` ends a
-    request at once. `listeners` are called with the StepStats of every step.
+    request at once. One that cannot go on ends with FinishReason.ERROR, and disturbs no other.
+    `listeners` are called with the StepStats of every step.
     """
 
     def __init__(self, model: LoadedModel, config: EngineConfig | None = None) -> None:
@@ -119,8 +120,7 @@ class Engine:
         if sequence is None:
             raise UnknownNameError("request", request_id, self._sequences)
         if sequence.finish_reason is None:
-            sequence.finish_reason = FinishReason.ABORT
-            sequence.text.finish()
+            sequence.finish(FinishReason.ABORT)
         if sequence in self._scheduler:
             self._scheduler.remove(sequence)
             self._drafters[sequence.drafter].live.release(request_id)

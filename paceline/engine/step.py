@@ -17,9 +17,9 @@ from paceline.drafters import LiveDrafter, Observation
 from paceline.engine.legal import under_grammar
 from paceline.engine.proposal import Proposal
 from paceline.engine.scheduler import BudgetFor, Plan, Scheduler
-from paceline.engine.scores import Told, split_rows, target_laws
+from paceline.engine.scores import Failures, Told, split_rows, target_laws
 from paceline.engine.sequence import Sequence
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 from paceline.runtime import Runner, pack
 from paceline.sampling import RowLaw
 from paceline.tree import NO_DRAFT, kv_moves
@@ -63,12 +63,12 @@ class Step:
         out = self.runner.forward(batch)
         clock.lap("forward")
         sampled = [p for p in proposals if p.work.samples]
-        laws = target_laws(out.logits, proposals)
+        laws, failures = target_laws(out.logits, proposals)
         clock.lap("laws")
         verdicts = verify(sampled, laws)
         clock.lap("verify")
         told = Told(proposals, out.logits, laws)
-        observations = self._commit(proposals, verdicts, out.hidden, told)
+        observations = self._commit(proposals, verdicts, failures, out.hidden, told)
         deltas = [
             delta(p.work.sequence, seen, told.entries.get(p, ()))
             for p, seen in zip(proposals, observations, strict=True)
@@ -104,6 +104,7 @@ class Step:
         self,
         proposals: list[Proposal],
         verdicts: Mapping[Proposal, Verdict],
+        failures: Failures,
         hidden: dict[int, Tensor],
         told: Told,
     ) -> list[Observation]:
@@ -113,7 +114,8 @@ class Step:
         for proposal in proposals:
             sequence, start = proposal.work.sequence, proposal.work.sequence.computed
             told.tell_prompt(proposal)
-            path, committed = commit(proposal, verdicts.get(proposal))
+            failed = failures.get(proposal, {})
+            path, committed = commit(proposal, verdicts.get(proposal), failed)
             told.tell_output(proposal, path, committed)
             sequence.table.publish(sequence.tokens, sequence.computed)
             stop = row + proposal.row_count
@@ -198,17 +200,22 @@ def verify(proposals: list[Proposal], laws: Items[RowLaw]) -> dict[Proposal, Ver
     return verdicts
 
 
-def commit(proposal: Proposal, verdict: Verdict | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def commit(
+    proposal: Proposal, verdict: Verdict | None, failed: Mapping[int, PacelineError]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Advance the sequence; return the accepted path and the committed tokens.
 
-    Without a verdict it ran a chunk of its prompt.
+    Without a verdict it ran a chunk of its prompt. At the first `failed` row on the path it ends.
     """
     work, sequence, draft = proposal.work, proposal.work.sequence, proposal.draft
     if verdict is None:
         sequence.computed += work.rows
         return (), ()
-    tokens = draft.tree.tokens
-    committed = sequence.commit([tokens[row - 1] for row in verdict.path], verdict.token)
+    rows = (0, *verdict.path)
+    depth = next((depth for depth, row in enumerate(rows) if row in failed), len(rows))
+    committed = sequence.commit(verdict.tokens(draft)[:depth], drafted=len(verdict.path))
+    if depth < len(rows):
+        sequence.fail(failed[rows[depth]])
     path = verdict.path[: len(committed)]
     sequence.computed = len(sequence.tokens) - 1
     if work.decodes:
