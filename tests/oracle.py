@@ -23,7 +23,16 @@ class Letters:
     """A tokenizer whose id i is the letter i of the alphabet."""
 
     vocab_size: int = 6
+    marks: dict[str, int] = field(default_factory=dict)
+    """Ids that have a name, too."""
     chat_template = None
+    special_ids = frozenset[int]()
+
+    def token_to_id(self, name: str) -> int | None:
+        return self.marks.get(name)
+
+    def token_bytes(self, i: int) -> bytes:
+        return self.decode([i]).encode()
 
     def names(self) -> dict[int, str]:
         return {i: chr(97 + i) for i in range(self.vocab_size)}

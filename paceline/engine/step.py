@@ -22,7 +22,7 @@ from paceline.engine.sequence import Sequence
 from paceline.errors import ConfigError, PacelineError
 from paceline.runtime import Runner, pack
 from paceline.sampling import RowLaw
-from paceline.tree import NO_DRAFT, kv_moves
+from paceline.tree import NO_DRAFT, Draft, kv_moves
 from paceline.types import Delta, StepStats, TokenLogprobs
 from paceline.verify import Verdict
 
@@ -80,7 +80,7 @@ class Step:
         return deltas, self._stats(plan, proposals, observations, clock.seconds)
 
     def _propose(self, plan: Plan) -> list[Proposal]:
-        """Ask each drafter once for all its sequences; a draft over its budget is a fault."""
+        """Ask each drafter once for all its sequences."""
         contexts = [work.sequence.context() for work in plan.work]
         drafts = [NO_DRAFT] * len(contexts)
         by_drafter: dict[str, list[int]] = defaultdict(list)
@@ -91,14 +91,24 @@ class Step:
             budgets = [plan.work[i].budget for i in group]
             proposed = self.drafters[name].propose([contexts[i] for i in group], budgets)
             for index, budget, draft in zip(group, budgets, proposed, strict=True):
-                if len(draft) > budget:
-                    raise ConfigError(
-                        f"The drafter '{name}' proposed {len(draft)} tokens"
-                        f" on a budget of {budget}; mend its propose()."
-                    )
+                self._check_draft(name, draft, budget)
                 matcher = contexts[index].history.matcher
                 drafts[index] = under_grammar(draft, matcher, budget) if matcher else draft
         return [Proposal(*each) for each in zip(plan.work, contexts, drafts, strict=True)]
+
+    def _check_draft(self, name: str, draft: Draft, budget: int) -> None:
+        """A draft over its budget, or of what is no id (padding, say), is a drafter's fault."""
+        if len(draft) > budget:
+            raise ConfigError(
+                f"The drafter '{name}' proposed {len(draft)} tokens on a budget of {budget};"
+                " mend its propose()."
+            )
+        size = self.runner.model.spec.vocab_size
+        if draft and not 0 <= min(draft.tree.tokens) <= max(draft.tree.tokens) < size:
+            raise ConfigError(
+                f"The drafter '{name}' proposed an id that is not in 0 .. {size - 1};"
+                " mend its propose()."
+            )
 
     def _commit(
         self,
