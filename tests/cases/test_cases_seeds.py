@@ -36,7 +36,9 @@ def test_seed_repeat_under_any_rule(habit: Engine, drafter: str, rule: str) -> N
 @every_drafter
 def test_seed_isolation(habit: Engine, drafter: str) -> None:
     """vLLM 9441: requests of other seeds in one batch changed each other's text."""
-    asked = [ask(f"{word}{seed}", word, drafter, seed=seed, **HOT) for seed in (1, 2) for word in PROMPTS]
+    asked = [
+        ask(f"{word}{seed}", word, drafter, seed=seed, **HOT) for seed in (1, 2) for word in PROMPTS
+    ]
     together = [list(output.token_ids) for output in run(habit, *asked)]
     assert together == [alone(word, seed=seed, **HOT) for seed in (1, 2) for word in PROMPTS]
 

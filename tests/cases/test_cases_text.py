@@ -169,7 +169,9 @@ def test_verify_width_invariance(mini: LLM) -> None:
     for k in (0, 1, 4, 8):
         mini.engine.pool.forget_prefixes()
         speculation = Speculation(drafter="model", k=k)
-        told.add(tuple(o.logprobs for o in mini.generate(PROMPTS[:3], params, speculation=speculation)))
+        told.add(
+            tuple(o.logprobs for o in mini.generate(PROMPTS[:3], params, speculation=speculation))
+        )
     assert len(told) == 1
 
 
@@ -177,8 +179,8 @@ def test_verify_width_invariance(mini: LLM) -> None:
 @pytest.mark.parametrize("seed", [None, 4])
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_medusa_lossless_mode(temperature: float, seed: int | None, trees: bool) -> None:
-    """Medusa 56: the mode in use kept no law. Here each default rule is proved, and none is lossy."""
+    """Medusa 56: the mode in use kept no law. Here each default rule is proved."""
     rule = rules[default_rule(SamplingParams(temperature=temperature, seed=seed), trees)]
     assert rule.trees or not trees
-    for case in islice(cases(rule, models=1), 4):
+    for case in islice(cases(rule, models=1), 1 if rule.reproducible else 4):
         assert violation(case) is None
