@@ -23,7 +23,16 @@ class Letters:
     """A tokenizer whose id i is the letter i of the alphabet."""
 
     vocab_size: int = 6
+    marks: dict[str, int] = field(default_factory=dict)
+    """Ids that have a name, too."""
     chat_template = None
+    special_ids = frozenset[int]()
+
+    def token_to_id(self, name: str) -> int | None:
+        return self.marks.get(name)
+
+    def token_bytes(self, i: int) -> bytes:
+        return self.decode([i]).encode()
 
     def names(self) -> dict[int, str]:
         return {i: chr(97 + i) for i in range(self.vocab_size)}
@@ -69,7 +78,7 @@ class Oracle:
         return sum(tensor.nbytes for tensor in self.allocate_kv(1, kv_dtype).tensors)
 
     def allocate_kv(self, num_slots: int, kv_dtype: str = "auto") -> KVTensors:
-        assert kv_dtype == "auto"
+        assert kv_dtype == "auto", "tokens and positions would not survive another type"
         return KVTensors(torch.full((1, num_slots, 1, 2), -1.0), torch.zeros(1, num_slots, 1, 2))
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:

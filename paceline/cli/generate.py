@@ -12,7 +12,7 @@ from paceline.cli.prompts import compose, read_prompts
 from paceline.cli.report import json_line, print_stats
 from paceline.cli.session import answer, engine_options, load, prompt_ids
 from paceline.cli.stream import show
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, RequestError
 from paceline.types import Output, SamplingParams
 
 if TYPE_CHECKING:
@@ -99,10 +99,12 @@ def refuse_conflicts(given: Mapping[str, Any]) -> None:
 
 
 def print_stream(llm: LLM, ids: list[int], params: SamplingParams, color: bool) -> Output:
-    """Write the text as it is committed."""
+    """Write the text as it is committed; raises RequestError where it cannot go on."""
     with llm.stream(ids, params) as stream:
         show((span for delta in stream for span in delta.spans), color)
     assert stream.output is not None
+    if stream.output.error:
+        raise RequestError(stream.output.error)
     return stream.output
 
 

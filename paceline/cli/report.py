@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def as_record(output: Output, load_s: float) -> dict[str, Any]:
     """The object that --json prints; the metric words are those of docs/architecture.md."""
     counts = output.counts
-    told = {} if output.logprobs is None else {"logprobs": [*map(asdict, output.logprobs)]}
+    told: dict[str, Any] = {} if output.error is None else {"error": output.error}
+    if output.logprobs is not None:
+        told["logprobs"] = [*map(asdict, output.logprobs)]
     return told | {
         "text": output.text,
         "token_ids": list(output.token_ids),

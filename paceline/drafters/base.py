@@ -11,7 +11,7 @@ from torch import Tensor
 from paceline.cache import BlockTable
 from paceline.chooser import Draw, Keyed, Law, Purpose
 from paceline.registry import Registry
-from paceline.sampling import History, Prefix, RowLaw, to_laws
+from paceline.sampling import History, Prefix, RowLaw, laws_and_failures
 from paceline.tree import Draft, DraftBuilder
 from paceline.types import SamplingParams
 from paceline.verify import Rule
@@ -60,9 +60,10 @@ class DraftContext:
 
     def law(self, logits: Tensor, path: tuple[int, ...] = ()) -> RowLaw:
         """The drafter's law[V] behind a drafted path, from logits[V], under the request's own
-        sampling settings.
+        sampling settings; where they leave none, any: the target's pass tells what is wrong.
         """
-        return to_laws(logits[None], [self.params], [self.prefix(path)])[0]
+        (law,), _ = laws_and_failures(logits[None], [self.params], [self.prefix(path)])
+        return law
 
     def draw(self, builder: DraftBuilder, parent: int, depth: int, law: Tensor | Law) -> int:
         """Draw one child of the row `parent` (at `depth`) from law[V]; return its row.

@@ -13,7 +13,7 @@ from paceline.drafters.host import Host
 from paceline.kernels.batch import Batch
 from paceline.models import check_same_vocabulary, load_model
 from paceline.runtime import Rows, Runner, pack, pack_next
-from paceline.sampling import RowLaw, to_laws
+from paceline.sampling import RowLaw, laws_and_failures
 from paceline.tree import NO_DRAFT, Draft, PointMass, Sampled
 
 
@@ -175,7 +175,7 @@ class LiveDraftModel:
         params, prefixes = [chain.ctx.params for chain in chains], None
         if any(p.adjusts for p in params):
             prefixes = [chain.ctx.prefix(tuple(chain.tokens)) for chain in chains]
-        laws = to_laws(self._fit(logits), params, prefixes)
+        laws, _ = laws_and_failures(self._fit(logits), params, prefixes)
         for chain, law in zip(chains, laws, strict=True):
             chain.extend(law)
 

@@ -35,7 +35,8 @@ class Engine:
     """Runs many requests on one target with the drafters loaded at start.
 
     `add` queues a request, `step` runs one pass and returns what it committed, `abort` ends a
-    request at once. `listeners` are called with the StepStats of every step.
+    request at once. One that cannot go on ends with FinishReason.ERROR, and disturbs no other.
+    `listeners` are called with the StepStats of every step.
     """
 
     def __init__(self, model: LoadedModel, config: EngineConfig | None = None) -> None:
@@ -78,6 +79,8 @@ class Engine:
         self._check_prompt(request.prompt_ids)
         params, asked = request.params, request.speculation
         check_ids(params, self.model.spec.vocab_size)
+        if not isinstance(asked.prediction, str):
+            self._check_vocabulary("prediction", asked.prediction)
         check_structured(params)
         name = self._resolve(asked.drafter or (PREDICTION if asked.prediction else None))
         options = self._drafters[name].options
@@ -119,8 +122,7 @@ class Engine:
         if sequence is None:
             raise UnknownNameError("request", request_id, self._sequences)
         if sequence.finish_reason is None:
-            sequence.finish_reason = FinishReason.ABORT
-            sequence.text.finish()
+            sequence.finish(FinishReason.ABORT)
         if sequence in self._scheduler:
             self._scheduler.remove(sequence)
             self._drafters[sequence.drafter].live.release(request_id)
@@ -134,8 +136,12 @@ class Engine:
                 f"The prompt has {len(prompt_ids)} tokens, but the context holds"
                 f" {self.max_model_len}; shorten it to {self.max_model_len - 1} or fewer."
             )
-        if not all(0 <= token < self.model.spec.vocab_size for token in prompt_ids):
-            raise RequestError(f"A prompt id is not in 0 .. {self.model.spec.vocab_size - 1}.")
+        self._check_vocabulary("prompt", prompt_ids)
+
+    def _check_vocabulary(self, what: str, ids: tuple[int, ...]) -> None:
+        size = self.model.spec.vocab_size
+        if not all(0 <= token < size for token in ids):
+            raise RequestError(f"A {what} id is not in 0 .. {size - 1}.")
 
     def _resolve(self, asked: str | None) -> str:
         """The loaded drafter a request means: an option string, or a drafter's name if unique."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline.errors import RequestError
 from paceline.sampling.grammar import Matcher
 from paceline.tree import Draft, DraftBuilder, PointMass
 
@@ -10,9 +11,13 @@ def under_grammar(draft: Draft, matcher: Matcher, budget: int) -> Draft:
     """The draft without illegal point masses, or what the grammar forces where that is longer.
 
     Along forced tokens the target's law is one-hot, so which draft is verified changes no law.
+    Where the grammar reaches a limit the draft stays, and fails if the output gets there.
     """
-    legal = without_illegal(draft, matcher)
-    forced = matcher.forced(budget)
+    try:
+        legal = without_illegal(draft, matcher)
+        forced = matcher.forced(budget)
+    except RequestError:
+        return draft
     return Draft.chain(map(PointMass, forced)) if len(forced) > len(legal) else legal
 
 

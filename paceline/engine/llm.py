@@ -97,6 +97,7 @@ class LLM:
         """Continue each prompt (text as it is, or ids); outputs come in the order of prompts.
 
         A prompt with `n` samples has n outputs, one after the other, each its own `choice`.
+        One that cannot go on has finish_reason "error" and says why in `error`.
 
         Raises:
             RequestError: one of the prompts cannot run; then none does.

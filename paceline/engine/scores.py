@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor
 
 from paceline.engine.proposal import Proposal
-from paceline.sampling import Prefix, RowLaw, to_laws
+from paceline.errors import PacelineError
+from paceline.sampling import Prefix, RowLaw, laws_and_failures
 from paceline.sampling.logprobs import processed_scores, raw_scores, token_logprobs
 from paceline.types import TokenLogprobs
 
@@ -22,7 +24,11 @@ def split_rows(rows: R, counts: Sequence[int]) -> list[R]:
     return [rows[start:stop] for start, stop in pairwise(accumulate(counts, initial=0))]
 
 
-def target_laws(logits: Tensor, proposals: Sequence[Proposal]) -> list[RowLaw]:
+Failures = Mapping[Proposal, Mapping[int, PacelineError]]
+"""By row of a draft, why the target has no law there: what gets there cannot go on."""
+
+
+def target_laws(logits: Tensor, proposals: Sequence[Proposal]) -> tuple[list[RowLaw], Failures]:
     """The laws [R, V] of the rows that are verified: len(draft) + 1 a proposal that samples.
 
     Rows of prompts whose log-probabilities are wanted are left out.
@@ -35,7 +41,14 @@ def target_laws(logits: Tensor, proposals: Sequence[Proposal]) -> list[RowLaw]:
     prefixes = None
     if any(p.context.params.adjusts for p in proposals):
         prefixes = [prefix for p in proposals for prefix in node_prefixes(p)]
-    return to_laws(logits, params, prefixes)
+    laws, failed = laws_and_failures(logits, params, prefixes)
+    failures: dict[Proposal, dict[int, PacelineError]] = defaultdict(dict)
+    if failed:
+        rows = [(p, row) for p in proposals for row in range(p.law_count)]
+        for at, error in failed.items():
+            proposal, row = rows[at]
+            failures[proposal][row] = error
+    return laws, failures
 
 
 def node_prefixes(proposal: Proposal) -> Iterator[Prefix]:

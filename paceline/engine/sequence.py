@@ -10,6 +10,7 @@ from paceline.chooser import Keyed
 from paceline.drafters import DraftContext
 from paceline.engine.settings import setting_ids
 from paceline.engine.stop import OutputText, ends
+from paceline.errors import PacelineError, RequestError
 from paceline.models import Tokenizer
 from paceline.sampling import History
 from paceline.sampling.grammar import Matcher
@@ -93,6 +94,7 @@ class Sequence:
         """Tokens that the prefix cache spared on arrival."""
         self.preemptions = 0
         self.finish_reason: FinishReason | None = None
+        self.error: str | None = None
         self.text = OutputText(tokenizer, request.params.stop)
         self.tally = Tally()
         self.history = History(self.tokens, len(self.tokens), ids, matcher)
@@ -167,22 +169,41 @@ class Sequence:
         self.computed = 0
         self.preemptions += 1
 
-    def commit(self, drafted: list[int], token: int) -> tuple[int, ...]:
-        """Append accepted draft tokens and the target's own, until one of them ends the output.
+    def commit(self, tokens: tuple[int, ...], drafted: int) -> tuple[int, ...]:
+        """Append tokens, the first `drafted` of them a draft's, until one of them ends the output.
 
         Returns those appended.
         """
-        tokens = (*drafted, token)
-        for count, committed in enumerate(tokens, start=1):
-            self.tokens.append(committed)
-            self.finish_reason = self._finish_after(committed, drafted=count <= len(drafted))
+        before = len(self.tokens)
+        for place, token in enumerate(tokens):
+            self.tokens.append(token)
+            self.finish_reason = self._finish_after(token, drafted=place < drafted)
             if self.finish_reason:
                 break
-        if self.history.matcher is not None:
-            self.history.matcher.advance(tokens[:count])
+        committed = tokens[: len(self.tokens) - before]
+        self._advance_grammar(committed)
         self._last_token = time.perf_counter()
         self._first_token = self._first_token or self._last_token
-        return tokens[:count]
+        return committed
+
+    def fail(self, error: PacelineError) -> None:
+        """End the output where it is, unless it has ended."""
+        if self.finish_reason is None:
+            self.finish(FinishReason.ERROR)
+            self.error = str(error)
+
+    def finish(self, reason: FinishReason) -> None:
+        """End the output where it is."""
+        self.finish_reason = reason
+        self.text.finish()
+
+    def _advance_grammar(self, committed: tuple[int, ...]) -> None:
+        if self.history.matcher is None or self.finish_reason:
+            return
+        try:
+            self.history.matcher.advance(committed)
+        except RequestError as error:
+            self.fail(error)
 
     def _finish_after(self, token: int, drafted: bool) -> FinishReason | None:
         """A stop outranks a length that the same token reaches."""
@@ -211,6 +232,7 @@ class Sequence:
             text=self.text.text,
             token_ids=tuple(self.tokens[self.prompt_tokens :]),
             finish_reason=self.finish_reason,
+            error=self.error,
             logprobs=tuple(self.logprobs) if self.params.logprobs is not None else None,
             prompt_logprobs=self._told_prompt(),
             choice=self.request.choice,

@@ -17,12 +17,12 @@ from paceline.drafters import LiveDrafter, Observation
 from paceline.engine.legal import under_grammar
 from paceline.engine.proposal import Proposal
 from paceline.engine.scheduler import BudgetFor, Plan, Scheduler
-from paceline.engine.scores import Told, split_rows, target_laws
+from paceline.engine.scores import Failures, Told, split_rows, target_laws
 from paceline.engine.sequence import Sequence
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 from paceline.runtime import Runner, pack
 from paceline.sampling import RowLaw
-from paceline.tree import NO_DRAFT, kv_moves
+from paceline.tree import NO_DRAFT, Draft, kv_moves
 from paceline.types import Delta, StepStats, TokenLogprobs
 from paceline.verify import Verdict
 
@@ -63,12 +63,12 @@ class Step:
         out = self.runner.forward(batch)
         clock.lap("forward")
         sampled = [p for p in proposals if p.work.samples]
-        laws = target_laws(out.logits, proposals)
+        laws, failures = target_laws(out.logits, proposals)
         clock.lap("laws")
         verdicts = verify(sampled, laws)
         clock.lap("verify")
         told = Told(proposals, out.logits, laws)
-        observations = self._commit(proposals, verdicts, out.hidden, told)
+        observations = self._commit(proposals, verdicts, failures, out.hidden, told)
         deltas = [
             delta(p.work.sequence, seen, told.entries.get(p, ()))
             for p, seen in zip(proposals, observations, strict=True)
@@ -80,7 +80,7 @@ class Step:
         return deltas, self._stats(plan, proposals, observations, clock.seconds)
 
     def _propose(self, plan: Plan) -> list[Proposal]:
-        """Ask each drafter once for all its sequences; a draft over its budget is a fault."""
+        """Ask each drafter once for all its sequences."""
         contexts = [work.sequence.context() for work in plan.work]
         drafts = [NO_DRAFT] * len(contexts)
         by_drafter: dict[str, list[int]] = defaultdict(list)
@@ -91,19 +91,30 @@ class Step:
             budgets = [plan.work[i].budget for i in group]
             proposed = self.drafters[name].propose([contexts[i] for i in group], budgets)
             for index, budget, draft in zip(group, budgets, proposed, strict=True):
-                if len(draft) > budget:
-                    raise ConfigError(
-                        f"The drafter '{name}' proposed {len(draft)} tokens"
-                        f" on a budget of {budget}; mend its propose()."
-                    )
+                self._check_draft(name, draft, budget)
                 matcher = contexts[index].history.matcher
                 drafts[index] = under_grammar(draft, matcher, budget) if matcher else draft
         return [Proposal(*each) for each in zip(plan.work, contexts, drafts, strict=True)]
+
+    def _check_draft(self, name: str, draft: Draft, budget: int) -> None:
+        """A draft over its budget, or of what is no id (padding, say), is a drafter's fault."""
+        if len(draft) > budget:
+            raise ConfigError(
+                f"The drafter '{name}' proposed {len(draft)} tokens on a budget of {budget};"
+                " mend its propose()."
+            )
+        size = self.runner.model.spec.vocab_size
+        if draft and not 0 <= min(draft.tree.tokens) <= max(draft.tree.tokens) < size:
+            raise ConfigError(
+                f"The drafter '{name}' proposed an id that is not in 0 .. {size - 1};"
+                " mend its propose()."
+            )
 
     def _commit(
         self,
         proposals: list[Proposal],
         verdicts: Mapping[Proposal, Verdict],
+        failures: Failures,
         hidden: dict[int, Tensor],
         told: Told,
     ) -> list[Observation]:
@@ -113,7 +124,8 @@ class Step:
         for proposal in proposals:
             sequence, start = proposal.work.sequence, proposal.work.sequence.computed
             told.tell_prompt(proposal)
-            path, committed = commit(proposal, verdicts.get(proposal))
+            failed = failures.get(proposal, {})
+            path, committed = commit(proposal, verdicts.get(proposal), failed)
             told.tell_output(proposal, path, committed)
             sequence.table.publish(sequence.tokens, sequence.computed)
             stop = row + proposal.row_count
@@ -198,17 +210,22 @@ def verify(proposals: list[Proposal], laws: Items[RowLaw]) -> dict[Proposal, Ver
     return verdicts
 
 
-def commit(proposal: Proposal, verdict: Verdict | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def commit(
+    proposal: Proposal, verdict: Verdict | None, failed: Mapping[int, PacelineError]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Advance the sequence; return the accepted path and the committed tokens.
 
-    Without a verdict it ran a chunk of its prompt.
+    Without a verdict it ran a chunk of its prompt. At the first `failed` row on the path it ends.
     """
     work, sequence, draft = proposal.work, proposal.work.sequence, proposal.draft
     if verdict is None:
         sequence.computed += work.rows
         return (), ()
-    tokens = draft.tree.tokens
-    committed = sequence.commit([tokens[row - 1] for row in verdict.path], verdict.token)
+    rows = (0, *verdict.path)
+    depth = next((depth for depth, row in enumerate(rows) if row in failed), len(rows))
+    committed = sequence.commit(verdict.tokens(draft)[:depth], drafted=len(verdict.path))
+    if depth < len(rows):
+        sequence.fail(failed[rows[depth]])
     path = verdict.path[: len(committed)]
     sequence.computed = len(sequence.tokens) - 1
     if work.decodes:

@@ -8,6 +8,7 @@ float32, in place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -27,7 +28,8 @@ def adjust(
     """logits[N, V] as the rows' settings want them; the tensor itself where none wants a change.
 
     Raises:
-        RequestError: a custom processor returned what is no row of logits.
+        RequestError: a custom processor failed or returned what is no row of logits, or the
+            settings leave no id.
         ValueError: a row's settings depend on its prefix and none was given.
     """
     rows = [row for row, p in enumerate(params) if p.adjusts]
@@ -39,7 +41,18 @@ def adjust(
     for row in rows:
         for setting in SETTINGS:
             setting(adjusted[row], params[row], prefixes[row])
+        check_peak(adjusted[row], logits[row], params[row])
     return adjusted
+
+
+def check_peak(row: Tensor, before: Tensor, params: SamplingParams) -> None:
+    """Raise RequestError where the settings made logits[V] of which no law can be made."""
+    peak = float(row.max())
+    if math.isfinite(peak) or not math.isfinite(before.max()):
+        return
+    names = " and ".join(params.adjusting)
+    found = "leave no id" if peak == NEVER else f"make a logit of {peak}"
+    raise RequestError(f"{names} {found} at this position; loosen what they ask for.")
 
 
 def structured(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
@@ -92,7 +105,10 @@ def logit_bias(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
 def logits_processors(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
     """Called with the output before the node, its drafted path included."""
     for processor in params.logits_processors:
-        found = processor(prefix.output, row.clone())
+        try:
+            found = processor(prefix.output, row.clone())
+        except Exception as error:
+            raise RequestError(f"The logits processor {processor!r} failed: {error!r}.") from error
         if not isinstance(found, Tensor) or found.shape != row.shape:
             raise RequestError(
                 f"The logits processor {processor!r} must return logits of {list(row.shape)}."

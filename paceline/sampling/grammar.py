@@ -196,7 +196,8 @@ class Matcher:
             return self._state
         if not self._drafted or path[: len(self._drafted)] != self._drafted:
             self._ahead, self._drafted = self._state.deep_copy(), ()
-        consume(self._ahead, path[len(self._drafted) :])
+        behind, self._drafted = path[len(self._drafted) :], ()  # until it has taken them
+        consume(self._ahead, behind)
         self._drafted = path
         return self._ahead
 

@@ -114,19 +114,30 @@ class Prefix:
         return (*tail, *self.path) == tuple(wanted)
 
     def thought_tokens(self) -> int | None:
-        """Tokens since a thought was opened, in prompt or output; None where none is open."""
+        """Tokens since a thought was opened, in prompt or output; None where none is open.
+
+        What opens it once more does not make it a new one.
+        """
         opening, closing = self.history.ids.thinking
         tokens = [*self.history.tokens, *self.path]
-        opened = last_end(tokens, opening)
-        if opened is None or (last_end(tokens, closing) or 0) > opened:
-            return None
-        return len(tokens) - opened
+        closed = last_end(tokens, closing) or 0
+        opened = first_end(tokens, opening, closed)
+        return None if opened is None else len(tokens) - opened
 
 
 def last_end(tokens: Sequence[int], wanted: Sequence[int]) -> int | None:
     """The index behind the last occurrence of `wanted`; None without one."""
     size = len(wanted)
     for end in range(len(tokens), size - 1, -1) if size else ():
+        if tokens[end - 1] == wanted[-1] and tuple(tokens[end - size : end]) == tuple(wanted):
+            return end
+    return None
+
+
+def first_end(tokens: Sequence[int], wanted: Sequence[int], start: int) -> int | None:
+    """The index behind the first occurrence of `wanted` from `start` on; None without one."""
+    size = len(wanted)
+    for end in range(start + size, len(tokens) + 1) if size else ():
         if tokens[end - 1] == wanted[-1] and tuple(tokens[end - size : end]) == tuple(wanted):
             return end
     return None

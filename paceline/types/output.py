@@ -14,6 +14,8 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     """max_tokens, or the end of the context."""
     ABORT = "abort"
+    ERROR = "error"
+    """It could not go on; its Output says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,8 @@ class Output:
     text: str
     token_ids: tuple[int, ...]
     finish_reason: FinishReason
+    error: str | None = None
+    """Why it could not go on, where it did not."""
     logprobs: tuple[TokenLogprobs, ...] | None = None
     """One entry for each of token_ids; None where the request wants none."""
     prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None

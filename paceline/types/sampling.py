@@ -134,6 +134,11 @@ class SamplingParams:
         return self.logprobs is not None or self.prompt_logprobs is not None
 
     @cached_property
+    def adjusting(self) -> tuple[str, ...]:
+        """The settings in force that change logits by what stands before them."""
+        return tuple(n for n, default in _ADJUSTING.items() if getattr(self, n) != default)
+
+    @property
     def adjusts(self) -> bool:
-        """Whether a setting changes logits by what stands before them."""
-        return any(getattr(self, name) != default for name, default in _ADJUSTING.items())
+        """Whether there is such a setting."""
+        return bool(self.adjusting)

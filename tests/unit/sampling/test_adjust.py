@@ -97,6 +97,7 @@ THOUGHTS: dict[str, tuple[list[int], list[int], int | None]] = {
     "half closed": ([7], [0, 0, 8], 9),
     "closed": ([7], [0, 0, 8, 9], None),
     "opened again": ([7, 8, 9], [7, 0, 0], 8),
+    "opened within itself": ([7], [0, 7], 8),
     "a closing mark begun before the budget ran out": ([7], [0, 8], 8),
     "still too long after a false start": ([7], [0, 0, 8, 1], 8),
 }
