@@ -80,7 +80,7 @@ class Engine:
         params, asked = request.params, request.speculation
         check_ids(params, self.model.spec.vocab_size)
         if not isinstance(asked.prediction, str):
-            self._check_vocabulary("prediction", asked.prediction)
+            self._check_vocabulary("predicted output", asked.prediction)
         check_structured(params)
         name = self._resolve(asked.drafter or (PREDICTION if asked.prediction else None))
         options = self._drafters[name].options

@@ -116,7 +116,7 @@ def test_placeholder_draft(filler: int) -> None:
     with pytest.raises(ConfigError, match=r"proposed an id that is not in 0 .. 7; mend its"):
         run(padded, ask("r", drafter=f"test_padded:{filler}"))
     padded.pool.check_idle()
-    with pytest.raises(RequestError, match=r"prediction id is not in 0 .. 7"):
+    with pytest.raises(RequestError, match=r"predicted output id is not in 0 .. 7"):
         padded.add(ask("r", drafter="prediction", prediction=(1, filler)))
 
 
