@@ -1,5 +1,5 @@
 """`python -m paceline`: the same as the command `paceline`."""
 
-from paceline.cli.main import run
+from paceline.cli.start import run
 
 run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import Annotated, Any
 
@@ -17,10 +16,9 @@ from paceline.cli.generate import generate
 from paceline.cli.models import models
 from paceline.cli.plan import plan
 from paceline.cli.pull import pull
+from paceline.cli.start import INTERRUPTED
 from paceline.cli.theory import theory
 from paceline.errors import ConfigError, PacelineError, RequestError
-
-INTERRUPTED = 130
 
 
 class DefaultCommand(TyperGroup):
@@ -73,7 +71,8 @@ def main(args: list[str]) -> int:
     try:
         code = app(args=args, prog_name="paceline", standalone_mode=False) or 0
     except typer.TyperException as error:
-        return complain(error.format_message(), error.exit_code)
+        told = error.format_message()  # nothing where the help was shown instead
+        return complain(told, error.exit_code) if told else error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except (ConfigError, RequestError) as error:
@@ -81,7 +80,8 @@ def main(args: list[str]) -> int:
     except PacelineError as error:
         return complain(error, 1)
     except OSError as error:
-        return complain(f"{error.strerror or error}: {error.filename or 'no file'}", 1)
+        where = f": {error.filename}" if error.filename else ""
+        return complain(f"{error.strerror or error}{where}", 1)
     return complain("interrupted", code) if code == INTERRUPTED else int(code)
 
 
@@ -89,11 +89,3 @@ def complain(problem: object, code: int) -> int:
     """Say on one line of stderr what is wrong."""
     print("paceline:", " ".join(str(problem).split()), file=sys.stderr)
     return code
-
-
-def run() -> None:
-    """The console script."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    sys.exit(main(sys.argv[1:]))

