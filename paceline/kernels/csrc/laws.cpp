@@ -141,7 +141,8 @@ class Row {
     int64_t units = whole ? std::accumulate(own_.units.begin(), own_.units.end(), int64_t(0))
                           : kept.units();
     if (settings_.top_p < 1) {
-      units = kept.cut(ceil_product(settings_.top_p, units), floor, 1 / total, [](double p) { return units_of(p); });
+      units = kept.cut(ceil_product(settings_.top_p, units), floor, 1 / total,
+                       [](double p) { return units_of(p); });
     }
     out_->count = kept.count;
     std::copy(kept.ids.begin(), kept.ids.begin() + kept.count, out_->ids);
