@@ -62,6 +62,7 @@ PL_BODY Found body_peak(const float* logits, int n) {
     typedef float Floats __attribute__((vector_size(4 * lanes)));   \
     typedef double Doubles __attribute__((vector_size(8 * lanes))); \
     typedef int64_t Ints __attribute__((vector_size(8 * lanes)));   \
+    typedef uint64_t Words __attribute__((vector_size(8 * lanes))); \
   };
 PL_VECTORS(Two, 2)
 PL_VECTORS(Four, 4)
@@ -135,24 +136,24 @@ template <class V>
 PL_BODY int64_t body_share(double* weights, double total, double* most) {
   using W = Wide<V>;
   typename W::Doubles top = {};
-  typename W::Ints units = {};
+  typename W::Words units = {};   // wraps around, as kRound's bits are added with each
 #pragma GCC unroll 4
   for (int i = 0; i < kRun; i += W::N) {
     const auto share = W::load(weights + i) / total;
     W::store(weights + i, share);
     top = W::max(share, top);
-    units += (typename W::Ints)(share * kUnits + kRound);
+    units += (typename W::Words)(share * kUnits + kRound);
   }
   *most = top[0];
-  int64_t sum = units[0];
+  uint64_t sum = units[0];
   for (int lane = 1; lane < W::N; ++lane) {
     *most = std::max(*most, top[lane]);
     sum += units[lane];
   }
-  if (*most < kFewUnits) return sum - kRun * bits_as<int64_t>(kRound);
-  sum = 0;
-  for (int i = 0; i < kRun; ++i) sum += units_of(weights[i]);
-  return sum;
+  if (*most < kFewUnits) return int64_t(sum - kRun * bits_as<uint64_t>(kRound));
+  int64_t exact = 0;
+  for (int i = 0; i < kRun; ++i) exact += units_of(weights[i]);
+  return exact;
 }
 
 struct Loops {
