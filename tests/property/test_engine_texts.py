@@ -74,7 +74,7 @@ def told(output: Output) -> tuple[Any, ...]:
     return *text, output.logprobs, output.prompt_logprobs
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     company=companies(),
     blocks=st.integers(17, 40),
