@@ -69,7 +69,7 @@ def fastest_samples(printed: str, rows: Sequence[int]) -> list[float]:
         tests: list[dict[str, Any]] = json.loads(printed)
         found = {test["n_prompt"]: min(test["samples_ns"]) / 1e6 for test in tests}
         return [found[count] for count in rows]
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise ConfigError("This llama-bench prints no such JSON; take a newer one.") from error
 
 

@@ -89,7 +89,7 @@ def cached_sha256(file: Path, progress: HashProgress) -> str:
     status, store = file.stat(), cache_folder() / "hashes.json"
     key = f"{file.resolve()} {status.st_size} {status.st_mtime_ns}"
     known: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
         known = dict(json.loads(store.read_text()))
     if key not in known:
         known[key] = sha256(file, status.st_size, progress)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paceline.cli.prompts import lines_of, parse_json
 from paceline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 DRAFTER = "drafts"
 """What the one drafter of a plan on paper is called."""
+LONGEST = 1024
+"""The longest draft that is planned for or replayed."""
+MOST_CONTEXT = 2**30
+MOST_SERVED = 2**23
+"""Tokens of all requests over time, which take minutes to simulate."""
 LOAD = "Requests over time"
 
 
@@ -35,12 +41,14 @@ def plan(
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option(help="Recorded drafts to replay: JSON lines of [proposed, accepted] pairs."),
+        typer.Option(help=r"Recorded drafts to replay: JSON lines of \[proposed, accepted] pairs."),
     ] = None,
     batch: Annotated[str, typer.Option(help="Batch sizes.")] = "1,4,16,64",
-    context: Annotated[int, typer.Option(min=0, help="Tokens of context per request.")] = 0,
+    context: Annotated[
+        int, typer.Option(min=0, max=MOST_CONTEXT, help="Tokens of context per request.")
+    ] = 0,
     kv_bytes: Annotated[float, typer.Option(help="Keys and values of a context token.")] = 0,
-    max_k: Annotated[int, typer.Option(min=0, help="Longest draft to consider.")] = 16,
+    max_k: Annotated[int, typer.Option(min=0, max=LONGEST, help="Longest draft to consider.")] = 16,
     emit: Annotated[
         str | None, typer.Option(help="Print it for vllm, sglang, tensorrt-llm or llama.cpp.")
     ] = None,
@@ -63,6 +71,8 @@ def plan(
     from paceline.plan.devices import device as find
     from paceline.plan.paper import Pair, parse_count, plan_on_paper
 
+    if emit is not None and (as_json or rate is not None):
+        raise ConfigError("--emit prints one engine's own words; leave out --json and --rate.")
     sizes = {"target_params": parse_count(target_params), "draft_params": parse_count(draft_params)}
     bits = {"target_bits": target_bits, "draft_bits": draft_bits}
     pair = Pair(**sizes, **bits, kv_bytes_per_token=kv_bytes)
@@ -74,13 +84,19 @@ def plan(
         return
     served = {}
     if rate is not None:
-        from paceline.plan.traces import Rates
-        from paceline.plan.workload import bursty_ms, poisson_ms, workload
-
-        times = (bursty_ms if bursty else poisson_ms)(requests, rate, seed=seed)
-        each = [{DRAFTER: one} for one in traces or [Rates(tuple(alphas))]]
-        served = serve(found, workload(times, prompt_tokens, output_tokens, each), seed)
+        check_load(requests * (prompt_tokens + output_tokens))
+        times = times_of(requests, rate, bursty, seed)
+        load = load_of(times, prompt_tokens, output_tokens, traces, alphas)
+        served = serve(found, load, seed)
     typer.echo(json.dumps(as_record(found, served))) if as_json else show(found, served)
+
+
+def check_load(tokens: int) -> None:
+    """Refuse requests that would take all day to simulate."""
+    if tokens > MOST_SERVED:
+        raise ConfigError(
+            f"--rate serves at most {MOST_SERVED} tokens; give fewer --requests or shorter ones."
+        )
 
 
 def print_for(engine: str, setup: Setup) -> None:
@@ -102,16 +118,29 @@ def read_traces(path: Path) -> list[Any]:
     """One trace a line; raises ConfigError naming the line that is none."""
     from paceline.plan.traces import trace_of
 
-    traces = []
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
-        try:
-            pairs = [(int(proposed), int(accepted)) for proposed, accepted in json.loads(line)]
-        except (ValueError, TypeError) as error:
-            raise ConfigError(
-                f"{path}, line {number}: not a list of [proposed, accepted] pairs."
-            ) from error
-        traces.append(trace_of(pairs))
+    traces = [trace_of(parse_passes(line, where)) for line, where in lines_of(path)]
+    if not traces:
+        raise ConfigError(f"{path} holds no trace.")
     return traces
+
+
+def parse_passes(line: str, where: str) -> list[tuple[int, int]]:
+    """(proposed, accepted) of every pass, one with a draft among them; raises ConfigError."""
+    passes = parse_json(line, where)
+    if isinstance(passes, list) and all(map(is_pass, passes)) and any(map(any, passes)):
+        return [(proposed, accepted) for proposed, accepted in passes]
+    raise ConfigError(
+        f"{where} is no list of [proposed, accepted] pairs with a draft among them "
+        f"(0 <= accepted <= proposed <= {LONGEST})."
+    )
+
+
+def is_pass(pair: Any) -> bool:
+    """Whether it is [proposed, accepted]."""
+    match pair:
+        case [int(proposed), int(accepted)]:
+            return 0 <= accepted <= proposed <= LONGEST
+    return False
 
 
 def rates_of(traces: list[Any], max_k: int) -> list[float]:
@@ -120,6 +149,28 @@ def rates_of(traces: list[Any], max_k: int) -> list[float]:
 
     agrees = [agrees for trace in traces for agrees in trace.agrees]
     return rate_by_position(agrees, max(1, max_k))
+
+
+def times_of(requests: int, rate: float, bursty: bool, seed: int) -> list[float]:
+    """When requests arrive, in milliseconds."""
+    from paceline.plan.workload import bursty_ms, poisson_ms
+
+    return (bursty_ms if bursty else poisson_ms)(requests, rate, seed=seed)
+
+
+def load_of(
+    times_ms: list[float],
+    prompt_tokens: int,
+    output_tokens: int,
+    traces: list[Any],
+    alphas: list[float],
+) -> list[Any]:
+    """A request for each time, whose drafts fare by the traces in turn or else by the rates."""
+    from paceline.plan.traces import Rates
+    from paceline.plan.workload import workload
+
+    each = [{DRAFTER: one} for one in traces or [Rates(tuple(alphas))]]
+    return workload(times_ms, prompt_tokens, output_tokens, each)
 
 
 def setup_of(found: PaperPlan, pair: Pair, target: str, draft: str) -> Setup:

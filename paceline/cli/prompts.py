@@ -79,13 +79,18 @@ def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
         ConfigError: the file, or a line of it, is none of these.
     """
     read = parse_record if ".jsonl" in path.suffixes else parse_line
-    # Not splitlines(): JSON strings may hold the other line separators of Unicode.
-    lines = enumerate(read_text(path).replace("\r\n", "\n").split("\n"), start=1)
-    found = (read(line, f"{path} line {number}") for number, line in lines if line.strip())
-    prompts = list(islice(found, limit))
+    prompts = list(islice((read(line, where) for line, where in lines_of(path)), limit))
     if not prompts:
         raise ConfigError(f"{path} holds no prompt.")
     return prompts
+
+
+def lines_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Each line that is not blank, and where it stands; raises ConfigError."""
+    # Not splitlines(): JSON strings may hold the other line separators of Unicode.
+    for number, line in enumerate(read_text(path).replace("\r\n", "\n").split("\n"), start=1):
+        if line.strip():
+            yield line, f"{path} line {number}"
 
 
 def parse_line(line: str, where: str) -> Prompt:
@@ -96,11 +101,7 @@ def parse_line(line: str, where: str) -> Prompt:
 
 def parse_record(line: str, where: str) -> Prompt:
     """A JSON object with `prompt` (text), `turns` (texts) or `messages` (role and content)."""
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise ConfigError(f"{where} is not JSON: {error}.") from error
-    match record:
+    match parse_json(line, where):
         case {"prompt": str(text)}:
             return Prompt.of_text(text)
         case {"turns": [str(), *_] as turns} if all(isinstance(turn, str) for turn in turns):
@@ -111,6 +112,16 @@ def parse_record(line: str, where: str) -> Prompt:
         f"{where} needs a 'prompt' (text), 'turns' (a list of texts) or 'messages' "
         "(a list of objects with role and content)."
     )
+
+
+def parse_json(line: str, where: str) -> Any:
+    """What the line says; raises ConfigError."""
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"{where} is not JSON: {error}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where} nests too many brackets to be read.") from error
 
 
 def check_messages(messages: list[Any], where: str) -> Iterator[Message]:

@@ -188,5 +188,12 @@ class DraftCosts:
                 total += self.passes.ms(rows, context_tokens * rows / len(active))
         return total
 
+    def equal_ms(self, k: int, requests: int, context_tokens: float = 0.0) -> float:
+        """Milliseconds to draft k tokens for each of so many requests, however many they are."""
+        if k == 0:
+            return 0.0
+        a_pass = 0.0 if self.passes is None else self.passes.ms(requests, context_tokens)
+        return self.step_ms + self.request_ms * requests + k * a_pass
+
 
 FREE = DraftCosts()

@@ -60,8 +60,9 @@ class Setup:
 
     @property
     def ranges(self) -> list[list[int]]:
-        """[from, to, k] for all batch sizes up to LARGEST_BATCH."""
-        ends = [start - 1 for start, _ in self.lengths[1:]] + [LARGEST_BATCH]
+        """[from, to, k] for all batch sizes up to LARGEST_BATCH, or the last that was planned."""
+        starts = [start for start, _ in self.lengths]
+        ends = [start - 1 for start in starts[1:]] + [max(LARGEST_BATCH, starts[-1])]
         return [[start, end, k] for (start, k), end in zip(self.lengths, ends, strict=True)]
 
 

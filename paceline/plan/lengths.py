@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -11,7 +12,11 @@ from paceline.errors import ConfigError
 from paceline.plan.beta import Beta, Interval, solve
 from paceline.plan.costs import CostCurve, DraftCosts, PassCosts
 from paceline.plan.estimators import extended
-from paceline.plan.throughput import expected_tokens, expected_tokens_conditional
+from paceline.plan.throughput import (
+    expected_tokens,
+    expected_tokens_conditional,
+    tokens_by_length,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +31,7 @@ class Costs:
     def step_ms(self, batch: int, k: int) -> float:
         """A step that drafts k tokens for each of `batch` requests and verifies them."""
         context = batch * self.context_tokens
-        return self.target.ms(batch * (k + 1), context) + self.draft.ms([k] * batch, context)
+        return self.target.ms(batch * (k + 1), context) + self.draft.equal_ms(k, batch, context)
 
     def growth(self, batch: int, k: int) -> float:
         """That step in plain ones; the tokens a request must commit by it to break even."""
@@ -58,13 +63,18 @@ def length(alphas: Sequence[float], batch: int, k: int, costs: Costs) -> Length:
     2.966 times plain decoding.
     """
     tokens = expected_tokens_conditional(extended(alphas, k)) if k else 1.0
-    growth = costs.growth(batch, k)
-    return Length(batch, k, tokens, costs.step_ms(batch, k), tokens / growth)
+    return priced(tokens, batch, k, costs)
+
+
+def priced(tokens: float, batch: int, k: int, costs: Costs) -> Length:
+    """A length that commits so many tokens per request and pass."""
+    return Length(batch, k, tokens, costs.step_ms(batch, k), tokens / costs.growth(batch, k))
 
 
 def best_length(alphas: Sequence[float], batch: int, costs: Costs, max_k: int = 16) -> Length:
     """The k in 0 .. max_k of the highest speedup; every one is tried, for costs may have steps."""
-    lengths = [length(alphas, batch, k, costs) for k in range(max_k + 1)]
+    expected = tokens_by_length(extended(alphas, max_k))
+    lengths = [priced(tokens, batch, k, costs) for k, tokens in enumerate(expected)]
     return max(lengths, key=lambda one: one.speedup)
 
 
@@ -78,15 +88,25 @@ def by_batch(
 def switch_off_batch(
     alphas: Sequence[float], costs: Costs, max_batch: int = 1024, max_k: int = 16
 ) -> int | None:
-    """The least batch size at which no draft pays; None if there is none up to `max_batch`.
+    """The batch size from which on no draft pays; None if one still does at `max_batch`.
 
-    Passes of 10 ms up to 8 rows and 1.25 ms a row beyond, alpha .5, free drafts: batch 6, whose 12
-    rows take 15 ms for 1.5 tokens a request.
+    It is sought at sizes that double, then by halving after the last one that drafts. Passes of
+    10 ms up to 8 rows and 1.25 ms a row beyond, alpha .5, free drafts: batch 6, whose 12 rows take
+    15 ms for 1.5 tokens a request.
     """
-    for batch in range(1, max_batch + 1):
-        if best_length(alphas, batch, costs, max_k).k == 0:
-            return batch
-    return None
+
+    def idle(batch: int) -> bool:
+        return best_length(alphas, batch, costs, max_k).k == 0
+
+    low, high = 0, max_batch
+    if not idle(high):
+        return None
+    for power in reversed(range(max_batch.bit_length())):
+        if not idle(1 << power):
+            low = 1 << power
+            break
+        high = 1 << power
+    return bisect_left(range(high), True, lo=low + 1, key=idle)
 
 
 def break_even_alpha_at(batch: int, k: int, costs: Costs) -> float | None:

@@ -11,6 +11,9 @@ from paceline.plan.devices import Device
 from paceline.plan.lengths import Costs, Length, break_even_alpha_at, by_batch, switch_off_batch
 from paceline.plan.roofline import Weights, flat_rows
 
+MOST_PARAMS = 1e15
+MOST_KV_BYTES = 1e9
+LARGEST_BATCH = 2**20
 SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
@@ -28,8 +31,16 @@ class Pair:
 
     def __post_init__(self) -> None:
         """Check the sizes."""
-        if self.target_params <= 0 or self.draft_params < 0:
-            raise ConfigError("The target must have parameters, and the draft none or more.")
+        for name, params in (("target", self.target_params), ("draft", self.draft_params)):
+            if not 1 <= params <= MOST_PARAMS and (name, params) != ("draft", 0):
+                raise ConfigError(
+                    f"The {name} must have 1 to {MOST_PARAMS:.0e} parameters, not {params:g}."
+                )
+        if not 0 <= self.kv_bytes_per_token <= MOST_KV_BYTES:
+            raise ConfigError(
+                f"A token of context takes 0 to {MOST_KV_BYTES:.0e} bytes of keys and values, "
+                f"not {self.kv_bytes_per_token:g}."
+            )
         if not 1 <= self.target_bits <= 32 or not 1 <= self.draft_bits <= 32:
             raise ConfigError("A weight has 1 to 32 bits.")
 
@@ -88,10 +99,13 @@ def plan_on_paper(
     """The best draft length at each batch size; alphas are by position, the last for all further.
 
     Raises:
-        ConfigError: no batch size, one below 1, or no probability among the alphas.
+        ConfigError: no batch size, one outside 1 .. LARGEST_BATCH, or no probability among the
+            alphas.
     """
-    if not batches or min(batches) < 1 or not alphas or not all(0 <= a <= 1 for a in alphas):
-        raise ConfigError("A plan needs batch sizes of 1 or more and rates between 0 and 1.")
+    if not batches or not all(1 <= batch <= LARGEST_BATCH for batch in batches):
+        raise ConfigError(f"A plan needs batch sizes between 1 and {LARGEST_BATCH}.")
+    if not alphas or not all(0 <= alpha <= 1 for alpha in alphas):
+        raise ConfigError("A plan needs acceptance rates between 0 and 1.")
     costs = costs_on(device, pair, context_tokens)
     lengths = by_batch(alphas, sorted(set(batches)), costs, max_k)
     return PaperPlan(

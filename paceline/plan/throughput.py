@@ -7,7 +7,9 @@ et al. (arXiv 2211.17192, section 3), for one alpha at every position.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from itertools import accumulate
 
 from paceline.errors import ConfigError
 
@@ -26,12 +28,14 @@ def expected_tokens_conditional(alphas: Sequence[float]) -> float:
     alphas[j] is conditional on the positions before j: marginal means multiply to a wrong answer.
     (.8, .5) gives 1 + .8 + .4 = 2.2.
     """
-    expected, survival = 1.0, 1.0
+    return tokens_by_length(alphas)[-1]
+
+
+def tokens_by_length(alphas: Sequence[float]) -> list[float]:
+    """That for drafts of 0, 1, … len(alphas) tokens; (.8, .5) gives 1, 1.8 and 2.2."""
     for alpha in alphas:
         check(alpha, len(alphas))
-        survival *= alpha
-        expected += survival
-    return expected
+    return list(accumulate(accumulate(alphas, operator.mul), initial=1.0))
 
 
 def speedup(alpha: float, k: int, c: float) -> float:

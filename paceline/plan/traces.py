@@ -8,8 +8,10 @@ where blocks begin, so one recording replays under any draft length.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 from paceline.errors import ConfigError
@@ -97,11 +99,15 @@ def trace_of(passes: Iterable[tuple[int, int]], seed: int = 0) -> Trace:
 
 def rate_by_position(agrees: Sequence[bool], k: int) -> list[float]:
     """Conditional acceptance[k] of drafts begun at every position of a trace."""
-    reached, survived = [0] * k, [0] * k
-    trace, rng = Trace(tuple(agrees)), random.Random(0)
-    for position in range(len(agrees)):
-        run = trace.accepted(position, k, rng)
-        for depth in range(min(k, run + 1)):
-            reached[depth] += 1
-            survived[depth] += depth < run
-    return [s / r if r else 0.0 for s, r in zip(survived, reached, strict=True)]
+    counts = Counter(runs(agrees, k))
+    at_least = list(accumulate(counts[run] for run in range(k, -1, -1)))[::-1]
+    return [survived / reached if reached else 0.0 for reached, survived in pairwise(at_least)]
+
+
+def runs(agrees: Sequence[bool], k: int) -> list[int]:
+    """The agreement from every position of a trace on, as far as k; the last position first."""
+    run, found = k, []
+    for agree in [*reversed(agrees)] * 2:  # the first round tells how the second begins
+        run = min(k, run + 1) if agree else 0
+        found.append(run)
+    return found[len(agrees) :]

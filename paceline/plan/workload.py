@@ -11,6 +11,9 @@ from paceline.errors import ConfigError
 from paceline.plan.simulate import Arrival, Served, Simulation
 from paceline.plan.traces import Agreement
 
+SLOWEST_PER_S, FASTEST_PER_S = 1e-6, 1e9
+"""The rates at which requests may arrive."""
+
 
 def poisson_ms(count: int, requests_per_s: float, seed: int = 0) -> list[float]:
     """Arrival times[count] with exponential gaps."""
@@ -28,11 +31,12 @@ def gamma_ms(count: int, requests_per_s: float, shape: float, seed: int) -> list
     """Arrival times[count] with gamma gaps of mean 1 / rate; shape 1 is Poisson's.
 
     Raises:
-        ConfigError: a rate that is not positive.
+        ConfigError: a rate that is not positive, or out of all measure.
     """
-    if requests_per_s <= 0:
+    if not SLOWEST_PER_S <= requests_per_s <= FASTEST_PER_S:
         raise ConfigError(
-            f"Requests must arrive at a positive rate, not {requests_per_s} a second."
+            f"Requests must arrive at a positive rate of {SLOWEST_PER_S:.0e} to "
+            f"{FASTEST_PER_S:.0e} a second, not {requests_per_s:g}."
         )
     rng, at_ms, times = random.Random(seed), 0.0, []
     for _ in range(count):

@@ -46,7 +46,10 @@ def test_a_program_that_is_not_there():
         find_llama_cpp(WORK, "no-such-bench")
 
 
-@pytest.mark.parametrize("printed", ["", "{}", "[]", '[{"n_prompt": 1, "samples_ns": []}]'])
+@pytest.mark.parametrize(
+    "printed",
+    ["", "{}", "[]", '[{"n_prompt": 1, "samples_ns": []}]', pytest.param("[" * 200_000, id="deep")],
+)
 def test_json_of_another_kind(printed):
     with pytest.raises(ConfigError, match="newer"):
         fastest_samples(printed, (1,))

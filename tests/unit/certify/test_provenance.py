@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 
+import pytest
+
 from paceline.certify.provenance import provenance, weights_sha256
 from paceline.kernels.library import features
 
@@ -28,11 +30,12 @@ def test_hashes_are_kept_until_a_file_changes(tmp_path, monkeypatch):
     assert len(read) == 3
 
 
-def test_a_damaged_store_costs_time_alone(tmp_path, monkeypatch):
+@pytest.mark.parametrize("damaged", ["{", "[1]", "[" * 200_000], ids=["cut", "list", "deep"])
+def test_a_damaged_store_costs_time_alone(tmp_path, monkeypatch, damaged):
     monkeypatch.setenv("PACELINE_CACHE", str(tmp_path))
     store = tmp_path / "models" / "hashes.json"
     store.parent.mkdir()
-    store.write_text("{")
+    store.write_text(damaged)
     file = tmp_path / "m.gguf"
     file.write_bytes(b"x")
     wanted = hashlib.sha256(b"x").hexdigest()

@@ -87,6 +87,7 @@ def test_gzip_and_limit(tmp_path):
         ("a.txt", b"\n \n", r"a.txt holds no prompt"),
         ("a.txt", b"\xff", r"a.txt is not UTF-8 text \(byte 0\)"),
         ("a.jsonl", b'{"prompt": "x"}\n{', r"a.jsonl line 2 is not JSON"),
+        ("a.jsonl", b'{"prompt": "x"}\n' + b"[" * 200_000, r"a.jsonl line 2 nests too many"),
         ("a.jsonl", b'{"text": "x"}', r"a.jsonl line 1 needs a 'prompt'"),
         ("a.jsonl", b'["x"]', r"a.jsonl line 1 needs a 'prompt'"),
         ("a.jsonl", b'{"prompt": 3}', r"a.jsonl line 1 needs a 'prompt'"),

@@ -117,3 +117,10 @@ def test_draft_costs():
     by_row = DraftCosts(step_ms=0.5, request_ms=0.1, passes=curve_of(lambda rows: 1.0 * rows))
     assert by_row.ms((4, 2, 0)) == pytest.approx(0.5 + 0.2 + 2 + 2 + 1 + 1)
     assert by_row.ms((0, 0)) == FREE.ms((3,)) == 0
+
+
+@pytest.mark.parametrize(("k", "requests"), [(0, 3), (1, 1), (4, 3)])
+def test_equal_drafts_cost_what_the_list_of_them_does(k, requests):
+    costs = DraftCosts(0.5, 0.1, curve_of(lambda rows: 1.0 * rows, 0.01))
+    assert costs.equal_ms(k, requests, 100) == pytest.approx(costs.ms([k] * requests, 100))
+    assert FREE.equal_ms(k, requests) == 0

@@ -36,6 +36,11 @@ def test_vllm():
     assert shlex.split(emit("vllm", LOOKUP))[2] == "a b.gguf"
 
 
+def test_a_plan_beyond_the_table_lengthens_it():
+    setup = Setup(target="a", kind=Kind.LOOKUP, lengths=((1, 4), (601, 2)))
+    assert setup.ranges == [[1, 600, 4], [601, 601, 2]]
+
+
 def test_sglang():
     assert options(emit("sglang", MODEL)) == {
         "--model-path": "org/big",

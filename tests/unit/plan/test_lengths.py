@@ -49,6 +49,18 @@ def test_k_falls_with_the_batch_until_nothing_pays():
     assert switch_off_batch((0.9,), FLAT, 16) is None
 
 
+def test_switch_off_is_from_where_on_nothing_pays():
+    """Context makes small batches dear to draft for, arithmetic the large ones."""
+    target = CostCurve((1, 64, 128), (10, 10, 20), 0.0005)
+    costs = Costs(target=target, draft=DraftCosts(step_ms=7.5), context_tokens=100)
+    pays = [best_length((0.7,), batch, costs, 1).k > 0 for batch in range(1, 257)]
+    off = switch_off_batch((0.7,), costs, 256, 1)
+    assert not pays[0]
+    assert (pays[off - 2], any(pays[off - 1 :])) == (True, False)
+    assert switch_off_batch((0.7,), costs, off - 1, 1) is None
+    assert switch_off_batch((0.0,), costs, 256, 1) == 1
+
+
 def test_break_even_where_none_is_possible():
     assert break_even_alpha_at(8, 1, BOUND) is None
     assert break_even_alpha_at(1, 4, BOUND) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from paceline.errors import ConfigError
@@ -50,6 +52,8 @@ def test_what_makes_no_sense_is_refused():
         Pair(target_params=1e9, target_bits=0)
     with pytest.raises(ConfigError, match="parameters"):
         Pair(target_params=0)
-    for alphas, batches in (([0.7], [0]), ([1.2], [1]), ([], [1]), ([0.5], [])):
-        with pytest.raises(ConfigError, match="batch sizes of 1 or more"):
+    with pytest.raises(ConfigError, match="keys and values"):
+        Pair(target_params=1e9, kv_bytes_per_token=math.nan)
+    for alphas, batches in (([0.7], [0]), ([0.7], [2**21]), ([1.2], [1]), ([], [1]), ([0.5], [])):
+        with pytest.raises(ConfigError, match="A plan needs"):
             plan_on_paper(device("l4"), PAIR, alphas, batches)

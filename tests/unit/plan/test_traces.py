@@ -7,7 +7,7 @@ import random
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.plan.traces import Phases, Rates, Trace, rate_by_position, trace_of
+from paceline.plan.traces import Phases, Rates, Trace, rate_by_position, runs, trace_of
 
 
 def test_recorded_passes_replay_as_they_were():
@@ -33,6 +33,14 @@ def test_rate_by_position_is_conditional():
         [4 / 5, 3 / 4, 2 / 3, 1 / 2]
     )
     assert rate_by_position((False,), 2) == [0, 0]
+    assert rate_by_position((True,) * 3, 2) == [1, 1]
+
+
+def test_runs_are_those_that_a_replay_accepts():
+    rng = random.Random(0)
+    agrees = tuple(rng.random() < 0.7 for _ in range(50))
+    replayed = [Trace(agrees).accepted(position, 4, rng) for position in range(50)]
+    assert runs(agrees, 4) == replayed[::-1]
 
 
 def test_nothing_to_replay():
