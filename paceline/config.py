@@ -9,8 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from paceline.errors import ConfigError, UnknownNameError
+from paceline.values import conform_fields
 
 T = TypeVar("T")
+
+MAX_THREADS = 1024
+"""What the native kernels can be asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,8 @@ class CacheConfig:
     """Of keys and values: float32, float16, bfloat16 or int8; auto: as the model computes."""
 
     def __post_init__(self) -> None:
-        """Check that sizes are positive."""
+        """Check the types, and that sizes are positive."""
+        conform_fields(self, ConfigError)
         require_positive(self, "block_tokens", "num_blocks", "max_bytes")
 
 
@@ -41,7 +46,8 @@ class SchedulerConfig:
     """Context length in tokens; None takes the model's, or as much of it as the cache holds."""
 
     def __post_init__(self) -> None:
-        """Check that sizes are positive."""
+        """Check the types, and that sizes are positive."""
+        conform_fields(self, ConfigError)
         require_positive(self, "max_num_requests", "max_rows", "max_model_len")
 
 
@@ -56,7 +62,8 @@ class SpeculationConfig:
     rule: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the range of k."""
+        """Check the types and the range of k."""
+        conform_fields(self, ConfigError)
         if self.k is not None and self.k < 0:
             raise ConfigError(f"k must be >= 0, not {self.k}.")
 
@@ -75,6 +82,13 @@ class EngineConfig:
     """int4 or int8; None leaves the model's matrices as they are stored."""
     device: str = "cpu"
     threads: int | None = None
+    """1 to MAX_THREADS; None: as OMP_NUM_THREADS or the cores have it."""
+
+    def __post_init__(self) -> None:
+        """Check the types and the number of threads."""
+        conform_fields(self, ConfigError)
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise ConfigError(f"threads must be in 1 .. {MAX_THREADS}, not {self.threads}.")
 
 
 def require_positive(config: object, *names: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from paceline.errors import RequestError
+from paceline.values import conform
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +41,9 @@ class StructuredOutput:
         """Turn the schema into text and `choice` into a tuple; check what needs no library."""
         if isinstance(self.json_schema, Mapping):
             object.__setattr__(self, "json_schema", _dump_schema(self.json_schema))
-        object.__setattr__(self, "choice", tuple(self.choice))
-        if not all(isinstance(c, str) and c for c in self.choice):
+        choice = conform("choice", self.choice, tuple[str, ...], RequestError)
+        object.__setattr__(self, "choice", choice)
+        if not all(choice):
             raise RequestError("choice must hold strings that are not empty.")
         kinds = ("json_schema", "json_object", "regex", "choice", "grammar")
         given = [kind for kind in kinds if getattr(self, kind) not in (None, False, ())]

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from paceline.config import MAX_THREADS
+
 MODEL, RESULT = "Model and speculation", "Input and output"
 
 Model = Annotated[
@@ -64,7 +66,13 @@ KVDtype = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", min=1, help="CPU threads; all by default.", rich_help_panel=MODEL),
+    typer.Option(
+        "--threads",
+        min=1,
+        max=MAX_THREADS,
+        help="CPU threads; all by default.",
+        rich_help_panel=MODEL,
+    ),
 ]
 MaxModelLen = Annotated[
     int | None,

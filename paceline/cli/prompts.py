@@ -7,7 +7,8 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,21 @@ class Prompt:
     """What is said to the model, turn by turn: the messages that each turn adds."""
 
     turns: tuple[tuple[Message, ...], ...]
+    where: str = field(default="", compare=False)
+    """The file and line it comes from."""
 
     @classmethod
-    def of_text(cls, text: str) -> Prompt:
+    def of_text(cls, text: str, where: str = "") -> Prompt:
         """One turn with one user message."""
-        return cls(((user(text),),))
+        return cls(((user(text),),), where)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """RequestErrors say where this prompt comes from."""
+        try:
+            yield
+        except RequestError as error:
+            raise RequestError(f"{self.where}: {error}" if self.where else str(error)) from error
 
     @property
     def text(self) -> str:
@@ -95,19 +106,20 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
 
 def parse_line(line: str, where: str) -> Prompt:
     """A line of text."""
-    del where
-    return Prompt.of_text(line)
+    return Prompt.of_text(line, where)
 
 
 def parse_record(line: str, where: str) -> Prompt:
     """A JSON object with `prompt` (text), `turns` (texts) or `messages` (role and content)."""
     match parse_json(line, where):
         case {"prompt": str(text)}:
-            return Prompt.of_text(text)
+            if not text.strip():
+                raise ConfigError(f"{where}: the prompt is empty.")
+            return Prompt.of_text(text, where)
         case {"turns": [str(), *_] as turns} if all(isinstance(turn, str) for turn in turns):
-            return Prompt(tuple((user(turn),) for turn in turns))
+            return Prompt(tuple((user(turn),) for turn in turns), where)
         case {"messages": [dict(), *_] as messages}:
-            return Prompt((tuple(check_messages(messages, where)),))
+            return Prompt((tuple(check_messages(messages, where)),), where)
     raise ConfigError(
         f"{where} needs a 'prompt' (text), 'turns' (a list of texts) or 'messages' "
         "(a list of objects with role and content)."
@@ -146,8 +158,8 @@ def read_text(path: Path) -> str:
 
 
 def decode(data: bytes, where: str) -> str:
-    """UTF-8 text."""
+    """UTF-8 text, without the byte order mark that some editors put before it."""
     try:
-        return data.decode()
+        return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where} is not UTF-8 text (byte {error.start}).") from error

@@ -53,7 +53,10 @@ def first_turns(llm: LLM, prompts: Sequence[Prompt], raw: bool, why: str) -> lis
     Raises:
         RequestError: as `prompt_ids` does.
     """
-    ids = [prompt_ids(llm, prompt, raw) for prompt in prompts]
+    ids = []
+    for prompt in prompts:
+        with prompt.named():
+            ids.append(prompt_ids(llm, prompt, raw))
     if longer := sum(len(prompt.turns) > 1 for prompt in prompts):
         print(
             f"paceline: {why}, only the first turn is run: {longer} of {len(prompts)} prompts have"
@@ -75,12 +78,27 @@ def answer(
         for start in range(0, len(prompts), batch):
             yield from converse(llm, prompts[start : start + batch], params)
         return
+    # The engine runs `batch` of them at once and takes in the next as one ends.
+    first = first_turns(llm, prompts, raw, "without a chat template")
+    for output in complete(llm, prompts, first, params):
+        yield [output]
+
+
+def complete(
+    llm: LLM, prompts: Sequence[Prompt], ids: Sequence[list[int]], params: SamplingParams
+) -> Iterator[Output]:
+    """Continue the ids of each prompt, all together; yield the outputs in order.
+
+    Raises:
+        RequestError: one of the prompts, which it names, cannot run; then none does.
+    """
     with ExitStack() as stack:
-        # The engine runs `batch` of them at once and takes in the next as one ends.
-        first = first_turns(llm, prompts, raw, "without a chat template")
-        streams = [stack.enter_context(llm.stream(ids, params)) for ids in first]
+        streams = []
+        for prompt, own in zip(prompts, ids, strict=True):
+            with prompt.named():
+                streams.append(stack.enter_context(llm.stream(own, params)))
         for stream in streams:
-            yield [stream.finish()]
+            yield stream.finish()
 
 
 def converse(llm: LLM, prompts: Sequence[Prompt], params: SamplingParams) -> list[list[Output]]:
@@ -89,10 +107,12 @@ def converse(llm: LLM, prompts: Sequence[Prompt], params: SamplingParams) -> lis
     histories: list[list[Message]] = [[] for _ in prompts]
     for turn in range(max(len(prompt.turns) for prompt in prompts)):
         active = [i for i, prompt in enumerate(prompts) if turn < len(prompt.turns)]
+        asked, ids = [prompts[i] for i in active], []
         for i in active:
             histories[i] += prompts[i].turns[turn]
-        replies = llm.chat([histories[i] for i in active], params)
-        for i, output in zip(active, replies, strict=True):
+            with prompts[i].named():
+                ids.append(llm.encode(llm.render(histories[i]), rendered=True))
+        for i, output in zip(active, complete(llm, asked, ids, params), strict=True):
             outputs[i].append(output)
             histories[i].append({"role": "assistant", "content": output.text})
     return outputs

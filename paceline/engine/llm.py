@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
 
@@ -18,6 +18,7 @@ from paceline.errors import RequestError
 from paceline.kernels.library import available, use_threads
 from paceline.models import Message, Progress, load_model, render_chat
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
+from paceline.values import conform, is_integer
 
 Prompt = str | Sequence[int]
 Conversation = Sequence[Message]
@@ -48,8 +49,7 @@ class LLM:
         **options: Unpack[LLMOptions],
     ) -> None:
         started = time.perf_counter()
-        drafts = (draft,) if isinstance(draft, str) else tuple(draft)
-        self.config = configure(config or EngineConfig(), drafts, options)
+        self.config = configure(config, draft, options)
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
             if available():
@@ -105,7 +105,7 @@ class LLM:
             RequestError: one of the prompts cannot run; then none does.
         """
         batch = as_prompts(prompts)
-        settings = spread(params or SamplingParams(), len(batch))
+        settings = spread(params, len(batch))
         streams: list[Stream] = []
         try:
             for prompt, setting in zip(batch, settings, strict=True):
@@ -140,10 +140,13 @@ class LLM:
         Raises:
             RequestError: the prompt cannot run, or more than one sample of it is asked for.
         """
-        setting = params or SamplingParams()
+        (setting,) = spread(conform("params", params, SamplingParams | None, RequestError), 1)
         if setting.n != 1:
             raise RequestError(f"A stream is one sample, not n = {setting.n}; use generate().")
-        return self._start(prompt, setting, speculation, choice=0)
+        batch: list[Prompt] = as_prompts(prompt) or [()]
+        if len(batch) != 1:
+            raise RequestError(f"A stream is of one prompt, not {len(batch)}; use generate().")
+        return self._start(batch[0], setting, speculation, choice=0)
 
     def _start(
         self, prompt: Prompt, params: SamplingParams, speculation: Speculation | None, choice: int
@@ -153,7 +156,8 @@ class LLM:
             id=str(next(self._ids)),
             prompt_ids=tuple(ids),
             params=params,
-            speculation=speculation or Speculation(),
+            speculation=conform("speculation", speculation, Speculation | None, RequestError)
+            or Speculation(),
             choice=choice,
         )
         with self._lock:
@@ -180,7 +184,10 @@ class LLM:
 
 
 class Stream:
-    """The deltas of one request. `output` is its result once it is exhausted or closed."""
+    """The deltas of one request. `output` is its result once it is exhausted or closed.
+
+    Leaving a loop over it, or a `with` block, aborts what still runs; after next() call close().
+    """
 
     def __init__(self, llm: LLM, request_id: str) -> None:
         self._llm, self._id = llm, request_id
@@ -190,12 +197,18 @@ class Stream:
         """The deltas as they are committed; leaving early aborts the request."""
         try:
             while self.output is None:
-                delta = self._llm._next(self._id)
-                if delta.finish_reason:
-                    self.close()
-                yield delta
+                yield next(self)
         finally:
             self.close()
+
+    def __next__(self) -> Delta:
+        """The next delta; raises StopIteration once the request has ended."""
+        if self.output is not None:
+            raise StopIteration
+        delta = self._llm._next(self._id)
+        if delta.finish_reason:
+            self.close()
+        return delta
 
     def finish(self) -> Output:
         """Run to the end and return the result."""
@@ -217,31 +230,43 @@ class Stream:
 
 
 def as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    """One prompt or several, as a list; a list of ids is one prompt."""
-    if isinstance(prompts, str):
-        return [prompts]
-    single: list[int] = [p for p in prompts if isinstance(p, int)]
-    several: list[Prompt] = [p for p in prompts if not isinstance(p, int)]
-    if single and several:
+    """One prompt or several, as a list; a list of ids is one prompt.
+
+    Raises:
+        RequestError: something in it is neither text nor ids.
+    """
+    given = conform("prompts", prompts, str | tuple[Any, ...], RequestError)
+    if isinstance(given, str):
+        return [given]
+    ids = [is_integer(item) for item in given]
+    if any(ids) and not all(ids):
         raise RequestError("A list of prompts holds ids beside prompts; give one or the other.")
-    return [single] if single else several
+    if any(ids):
+        return [conform("prompts", given, tuple[int, ...], RequestError)]
+    kind = str | tuple[int, ...]
+    return [conform(f"prompts[{i}]", p, kind, RequestError) for i, p in enumerate(given)]
 
 
 def as_conversations(messages: Conversation | Sequence[Conversation]) -> list[Conversation]:
-    """One conversation or several, as a list."""
-    single: list[Message] = [m for m in messages if isinstance(m, Mapping)]
-    several: list[Conversation] = [m for m in messages if not isinstance(m, Mapping)]
-    if single and several:
+    """One conversation or several, as a list; raises RequestError for what is no conversation."""
+    given = conform("messages", messages, tuple[Any, ...], RequestError)
+    single = [isinstance(item, Mapping) for item in given]
+    if any(single) and not all(single):
         raise RequestError("A list of conversations holds messages beside conversations.")
-    return several or [single]
+    if all(single):
+        return [given]
+    kind = tuple[Mapping[str, Any], ...]
+    return [conform(f"messages[{i}]", m, kind, RequestError) for i, m in enumerate(given)]
 
 
 def spread(
-    params: SamplingParams | Sequence[SamplingParams], count: int
-) -> Iterable[SamplingParams]:
-    """One setting for each of `count` prompts."""
-    if isinstance(params, SamplingParams):
-        return [params] * count
-    if len(params) != count:
-        raise RequestError(f"{count} prompts came with {len(params)} sampling params.")
-    return params
+    params: SamplingParams | Sequence[SamplingParams] | None, count: int
+) -> Sequence[SamplingParams]:
+    """One setting for each of `count` prompts; raises RequestError for another number of them."""
+    kind = SamplingParams | tuple[SamplingParams, ...] | None
+    settings = conform("params", params, kind, RequestError)
+    if not isinstance(settings, tuple):
+        return [settings or SamplingParams()] * count
+    if len(settings) != count:
+        raise RequestError(f"{count} prompts came with {len(settings)} sampling params.")
+    return settings

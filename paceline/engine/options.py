@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from paceline.config import EngineConfig
-from paceline.errors import UnknownNameError
+from paceline.errors import ConfigError, UnknownNameError
+from paceline.values import conform
 
 C = TypeVar("C")
 
 
 class LLMOptions(TypedDict, total=False):
-    """Single settings; None leaves the configuration's value."""
+    """Single settings; None, where it is allowed, leaves the configuration's value."""
 
     k: int | None
     rule: str | None
@@ -27,15 +28,24 @@ class LLMOptions(TypedDict, total=False):
     max_num_requests: int
 
 
-def configure(config: EngineConfig, drafts: tuple[str, ...], options: LLMOptions) -> EngineConfig:
-    """The configuration with `drafts` and `options` put in; an unknown name raises."""
-    values = {name: value for name, value in options.items() if value is not None}
-    if drafts:
-        values["drafts"] = drafts
-    for name in values:
-        if name not in {*LLMOptions.__annotations__, "drafts"}:
-            raise UnknownNameError("argument of LLM", name, LLMOptions.__annotations__)
-    return overlay(config, values)
+def configure(
+    config: EngineConfig | None, draft: str | Sequence[str], options: LLMOptions
+) -> EngineConfig:
+    """The configuration with `draft` and `options` put in.
+
+    Raises:
+        ConfigError: an unknown name, or a value of another type or out of its range.
+    """
+    base = conform("config", config, EngineConfig | None, ConfigError) or EngineConfig()
+    drafts = conform("draft", draft, tuple[str, ...], ConfigError)
+    values: dict[str, Any] = {"drafts": drafts} if drafts else {}
+    kinds = get_type_hints(LLMOptions)
+    for name, value in options.items():
+        if name not in kinds:
+            raise UnknownNameError("argument of LLM", name, kinds)
+        if value is not None or type(None) not in get_args(kinds[name]):
+            values[name] = value
+    return overlay(base, values)
 
 
 def overlay(config: C, values: Mapping[str, Any]) -> C:

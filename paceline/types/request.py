@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from paceline.errors import RequestError
 from paceline.types.sampling import SamplingParams
+from paceline.values import conform_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,8 @@ class Speculation:
     """A guess of the output, text or ids; the drafter that follows it is then the default."""
 
     def __post_init__(self) -> None:
-        """Check the range of k."""
+        """Check the types and the range of k."""
+        conform_fields(self, RequestError)
         if self.k is not None and self.k < 0:
             raise RequestError(f"k must be >= 0, not {self.k}.")
 

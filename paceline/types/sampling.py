@@ -11,6 +11,7 @@ from typing import Any
 
 from paceline.errors import RequestError
 from paceline.structured import StructuredOutput
+from paceline.values import conform_fields, shown
 
 
 def _between(low: float, high: float) -> Callable[[float], bool]:
@@ -31,7 +32,10 @@ RANGES: Mapping[str, tuple[Callable[[Any], bool], str]] = MappingProxyType(
         "presence_penalty": (_between(-2, 2), "in [-2, 2]"),
         "frequency_penalty": (_between(-2, 2), "in [-2, 2]"),
         "repetition_penalty": (lambda r: 0 < r < math.inf, "> 0"),
-        "logit_bias": (lambda b: all(map(math.isfinite, b.values())), "of finite numbers"),
+        "logit_bias": (
+            lambda b: all(map(_between(-1000, 1000), b.values())),
+            "of numbers in [-1000, 1000]",
+        ),
         "bad_words": (all, "of non-empty strings"),
         "min_tokens": (lambda n: n >= 0, ">= 0"),
         "thinking_budget": (_none_or(lambda n: n >= 0), ">= 0"),
@@ -66,7 +70,7 @@ class SamplingParams:
     """How one request is sampled and when it stops; names and meanings are vLLM's.
 
     Raises:
-        RequestError: a value is out of its range.
+        RequestError: a value is of another type or out of its range.
     """
 
     temperature: float = 1.0
@@ -83,7 +87,7 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     """Divides the positive and multiplies the negative logits of ids in prompt or output."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
-    """id -> what is added to its logit."""
+    """id -> what is added to its logit, in [-1000, 1000]."""
     bad_words: tuple[str, ...] = ()
     """Texts whose ids may not come about in the output."""
     allowed_token_ids: tuple[int, ...] = ()
@@ -113,16 +117,12 @@ class SamplingParams:
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        """Check the ranges and normalise `stop` to a tuple."""
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-        object.__setattr__(self, "stop", stop)
-        for name in ("stop_token_ids", "bad_words", "allowed_token_ids", "logits_processors"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        object.__setattr__(self, "logit_bias", dict(self.logit_bias))
+        """Check the types, then the ranges."""
+        conform_fields(self, RequestError)
         for name, (holds, wanted) in RANGES.items():
             value = getattr(self, name)
             if not holds(value):
-                raise RequestError(f"{name} must be {wanted}, not {value!r}.")
+                raise RequestError(f"{name} must be {wanted}, not {shown(value)}.")
         if self.min_tokens > self.max_tokens:
             raise RequestError(
                 f"min_tokens {self.min_tokens} is more than max_tokens {self.max_tokens}."

@@ -220,3 +220,32 @@ def test_nothing_is_left_in_the_pool(loaded, mini):
     loaded("def f():", "--color", *N)
     assert not mini.engine.has_work
     mini.engine.pool.check()
+
+
+LONG = "x = 1\n" * 4000
+
+
+@pytest.mark.parametrize(
+    "record", [{"prompt": LONG}, {"messages": [{"role": "system", "content": ""}]}]
+)
+def test_a_line_that_cannot_run_is_named(loaded, tmp_path, record):
+    write(tmp_path / "p.jsonl", {"prompt": "import os"}, record)
+    ran = loaded("--prompts", str(tmp_path / "p.jsonl"), *N)
+    assert (ran.code != 0, ran.out) == (True, "")
+    assert f"{tmp_path / 'p.jsonl'} line 2: " in ran.err
+
+
+def test_a_turn_that_cannot_run_is_named(loaded, templated, tmp_path):
+    write(tmp_path / "p.jsonl", {"turns": ["import os"]}, {"turns": ["import os", LONG]})
+    ran = loaded("--prompts", str(tmp_path / "p.jsonl"), *N)
+    assert (ran.code != 0, ran.out) == (True, "")
+    assert f"{tmp_path / 'p.jsonl'} line 2: The prompt has " in ran.err
+
+
+@pytest.mark.parametrize("command", [("generate", "x"), ("doctor",)])
+@pytest.mark.parametrize("threads", ["0", "1025"])
+def test_threads_out_of_range_are_refused(cli, command, threads):
+    ran = cli(*command, "--threads", threads)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--threads" in ran.err
+    assert "1<=x<=1024" in ran.err

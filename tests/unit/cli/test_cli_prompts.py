@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -74,6 +75,16 @@ def test_json_lines_of_every_form(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.txt", b"import os"), ("a.jsonl", b'{"prompt": "import os"}')]
+)
+def test_a_byte_order_mark_is_no_text(tmp_path, name, data):
+    file = tmp_path / name
+    file.write_bytes(codecs.BOM_UTF8 + data)
+    assert [p.text for p in read_prompts(file)] == ["import os"]
+    assert compose(None, file).text == data.decode()
+
+
 def test_gzip_and_limit(tmp_path):
     file = tmp_path / "HumanEval.jsonl.gz"
     lines = [json.dumps({"task_id": i, "prompt": f"def f{i}():"}) for i in range(5)]
@@ -91,6 +102,7 @@ def test_gzip_and_limit(tmp_path):
         ("a.jsonl", b'{"text": "x"}', r"a.jsonl line 1 needs a 'prompt'"),
         ("a.jsonl", b'["x"]', r"a.jsonl line 1 needs a 'prompt'"),
         ("a.jsonl", b'{"prompt": 3}', r"a.jsonl line 1 needs a 'prompt'"),
+        ("a.jsonl", b'{"prompt": "x"}\n{"prompt": " "}', r"a.jsonl line 2: the prompt is empty"),
         ("a.jsonl", b'{"turns": []}', r"a.jsonl line 1 needs a 'prompt'"),
         ("a.jsonl", b'{"turns": ["x", 3]}', r"a.jsonl line 1 needs a 'prompt'"),
         ("a.jsonl", b'{"messages": [{"role": "user"}]}', r"line 1: every message needs a role"),
