@@ -23,7 +23,8 @@ from tests.engines import run
 from tests.habits import DRAFTERS, ask, habits
 
 Settings = dict[str, Any]
-PROMPTS = ("abf", "deadface", "cab")
+PROMPTS = ("deadface", "cab")
+TOKENS = 12
 KINDS: dict[str, Settings] = {
     "temperature 0": {"temperature": 0.0},
     "seed": {"temperature": 1.3, "seed": 5},
@@ -52,10 +53,10 @@ SETTINGS: dict[str, Settings] = {
     "logits_processors": {"logits_processors": (third,)},
     "structured": {"structured": STRUCTURED},
     "thinking_budget": {"thinking_budget": 1},
-    "min_tokens": {"min_tokens": 14},
+    "min_tokens": {"min_tokens": 10},
     "ignore_eos": {"ignore_eos": True},
-    "stop": {"stop": ("e", "ab")},
-    "stop_token_ids": {"stop_token_ids": (2, 4)},
+    "stop": {"stop": ("c", "ab", "gf")},
+    "stop_token_ids": {"stop_token_ids": (0, 1, 2)},
     "max_tokens": {"max_tokens": 3},
     "logprobs": {"logprobs": 2},
     "processed_logprobs": {"logprobs": 2, "processed_logprobs": True},
@@ -88,7 +89,10 @@ def told(output: Output) -> tuple[Any, ...]:
 def outputs(engine: Engine, drafter: str, settings: Settings) -> list[tuple[Any, ...]]:
     """What each prompt gives, each of `n` samples."""
     sent = [
-        replace(ask(f"{prompt}{choice}", prompt, drafter, **settings), choice=choice)
+        replace(
+            ask(f"{prompt}{choice}", prompt, drafter, **{"max_tokens": TOKENS, **settings}),
+            choice=choice,
+        )
         for prompt in PROMPTS
         for choice in range(settings.get("n", 1))
     ]
@@ -102,11 +106,10 @@ def outcome(engine: Engine, drafter: str, settings: Settings) -> str:
     except (RequestError, ConfigError) as refusal:
         assert not engine.has_work, "a refusal must come before anything runs"
         return str(refusal)
-    if any(error for *_, error, _, _ in found):
-        raise AssertionError(f"{drafter} failed under {settings}: {found}")
     if "rule" not in settings and found != outputs(engine, "none", settings):
         raise AssertionError(f"{drafter} changed what {settings} give")
-    return EXACT
+    errors = {error for *_, error, _, _ in found if error}
+    return f"may end with: {errors.pop()}" if errors else EXACT
 
 
 def check_effects(engine: Engine) -> None:
@@ -148,11 +151,9 @@ def by_rule(engine: Engine) -> Iterator[str]:
 def pairs(engine: Engine) -> Iterator[str]:
     """The pairs of settings that are refused."""
     for (one, first), (other, second) in combinations(SETTINGS.items(), 2):
-        for kind in KINDS.values():
-            found = outcome(engine, "test_branches", {**kind, **first, **second})
-            if found != EXACT:
-                yield f"- `{one}` with `{other}`: {found}"
-                break
+        found = outcome(engine, "test_branches", {**KINDS["seed"], **first, **second})
+        if found != EXACT:
+            yield f"- `{one}` with `{other}`: {found}"
 
 
 def row(*cells: str) -> str:
@@ -170,8 +171,9 @@ def document() -> str:
         "Written by `python -m tests.compatibility`, which runs every combination below with"
         " speculation and without, at temperature 0 and with a seed. *exact*: text,"
         " log-probabilities and end are the same. A sentence: the engine refuses the request with"
-        " it, before anything runs. The walk fails on a setting without effect and on any other"
-        " error; `tests/docs` holds this page to it.",
+        " it, before anything runs; *may end with*: an output that the settings leave no way on for"
+        " ends so, with speculation and without. The walk fails on a setting without effect and"
+        " on any other error; `tests/docs` holds this page to it.",
         "",
         "## Settings and drafters",
         "",
@@ -186,7 +188,8 @@ def document() -> str:
         "",
         "## Pairs of settings",
         "",
-        f"Of the {count} pairs of the settings above, drafted as trees, all are exact but these:",
+        f"Of the {count} pairs of the settings above, drafted as trees and with a seed, all are"
+        " exact but these:",
         "",
         *pairs(engine),
         "",
