@@ -34,8 +34,8 @@ class GeluMul(Gating):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Gelu:
-    """out = x / 2 · (1 + tanh(sqrt(2 / π) · (x + 0.044715 x³))) (arXiv 1606.08415, section 2)."""
+class OneSource:
+    """out = f(source), as wide."""
 
     source: str
     out: str
@@ -48,24 +48,17 @@ class Gelu:
     def width(self, source: int) -> int:
         """Width of `out`."""
         return source
+
+
+class Gelu(OneSource):
+    """out = x / 2 · (1 + tanh(sqrt(2 / π) · (x + 0.044715 x³))) (arXiv 1606.08415, section 2)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SoftCap:
+class SoftCap(OneSource):
     """out = cap · tanh(source / cap)."""
 
-    source: str
-    out: str
     cap: float
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The registers it reads."""
-        return (self.source,)
-
-    def width(self, source: int) -> int:
-        """Width of `out`."""
-        return source
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,7 +14,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from paceline.errors import ModelError
-from paceline.kernels.elementwise import Add, Gelu, GeluMul, SiluMul, SoftCap, same_width
+from paceline.kernels.elementwise import Add, Gelu, GeluMul, OneSource, SiluMul, SoftCap, same_width
 from paceline.kernels.packed import PackedWeight
 
 __all__ = [
@@ -224,21 +224,8 @@ class LayerEnd:
         return source
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LogitRows:
+class LogitRows(OneSource):
     """out = the logit rows of source: [T, width] -> [N, width]."""
-
-    source: str
-    out: str
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The registers it reads."""
-        return (self.source,)
-
-    def width(self, source: int) -> int:
-        """Width of `out`."""
-        return source
 
 
 Op = (

@@ -18,9 +18,9 @@ from paceline.models.spec import ModelSpec
 from paceline.models.tensor_file import TensorFile
 
 _TURNED = ("query", "key", "query_bias", "key_bias")
+"""Tensors whose rows rope turns in pairs."""
 _LOOKED_UP = ("positions",)
 """Matrices that no row is multiplied by."""
-"""Tensors whose rows rope turns in pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
