@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from paceline.errors import ConfigError, UnknownNameError
-from paceline.values import conform_fields
+from paceline.values import conform_fields, described
 
 T = TypeVar("T")
 
@@ -140,4 +140,4 @@ def parse(annotation: Any, text: str, what: str) -> Any:
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
         return target(text) if target in (int, float, str) else text
     except (ValueError, KeyError) as error:
-        raise ConfigError(f"{what} wants a {target.__name__}, not '{text}'.") from error
+        raise ConfigError(f"{what} must be {described(target)}, not '{text}'.") from error

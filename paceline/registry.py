@@ -141,4 +141,4 @@ class OptionString:
             )
             if required and field.name not in values:
                 raise ConfigError(f"{what} '{self.name}' needs {field.name}: {self.name}:VALUE.")
-        return from_mapping(kind, values, f"option of {what} '{self.name}'")
+        return from_mapping(kind, values, f"{self.name} option")

@@ -41,7 +41,7 @@ def conform(name: str, value: Any, kind: Any, error: type[PacelineError]) -> Any
     try:
         return _cast(value, kind)
     except (TypeError, ValueError, OverflowError):
-        raise error(f"{name} must be {_describe(kind)}, not {shown(value)}.") from None
+        raise error(f"{name} must be {described(kind)}, not {shown(value)}.") from None
 
 
 def conform_fields(instance: object, error: type[PacelineError]) -> None:
@@ -122,14 +122,15 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
     return dict(value).items()
 
 
-def _describe(kind: Any, many: bool = False) -> str:
+def described(kind: Any, many: bool = False) -> str:
+    """The type in words: "an integer", or of `many` "integers"."""
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if isinstance(kind, UnionType):
-        return " or ".join(_describe(option, many) for option in inner)
+        return " or ".join(described(option, many) for option in inner)
     if origin is tuple:
         one = "a string or " if inner[0] is str and not many else ""
-        return f"{one}{'sequences' if many else 'a sequence'} of {_describe(inner[0], many=True)}"
+        return f"{one}{'sequences' if many else 'a sequence'} of {described(inner[0], many=True)}"
     if origin is Mapping:
-        to = f"{_describe(inner[0], many=True)} to {_describe(inner[1], many=True)}"
+        to = f"{described(inner[0], many=True)} to {described(inner[1], many=True)}"
         return f"{'mappings' if many else 'a mapping'} of {to}"
     return _WORDS[origin][many] if origin in _WORDS else origin.__name__

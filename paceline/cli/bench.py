@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,7 +29,7 @@ def group() -> None:
 def step(
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
-    k: options.K = 4,
+    k: Annotated[int, typer.Option("--k", min=1, help="Tokens to draft per pass.")] = 4,
     kernels: options.Kernels = "auto",
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
@@ -52,7 +52,7 @@ def step(
     settings |= {"max_model_len": max_model_len}
     drafts = defaults.bench_drafts_of(model, draft)
     llm = load(model, drafts, 1, **settings)
-    measured = [measure_step(llm, defaults.BENCH_PROMPT, params, name, k or 0) for name in drafts]
+    measured = [measure_step(llm, defaults.BENCH_PROMPT, params, name, k) for name in drafts]
     if as_json:
         print(json.dumps({"drafters": [each.as_record() for each in measured]}))
     else:

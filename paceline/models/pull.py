@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from platformdirs import user_cache_dir
 
-from paceline.errors import DownloadError, UnknownNameError
+from paceline.errors import ConfigError, DownloadError, UnknownNameError
 from paceline.models import hub
 from paceline.models.aliases import ALIASES, EMBEDDED, Alias, embedded_folder, known_names
 from paceline.models.lock import exclusive
@@ -48,11 +48,17 @@ def resolve(name: str, *, progress: Progress | None = None) -> Path:
     name. Then come paths, then hub references (`ORG/NAME[@REVISION]`, `ORG/NAME/FILE.gguf`).
 
     Raises:
-        UnknownNameError: it is none of these.
+        UnknownNameError: it is none of these; ConfigError where it can only be a path.
         DownloadError: it has to be fetched and cannot be.
     """
-    if name not in known_names() and Path(name).expanduser().exists():
-        return Path(name).expanduser()
+    path = Path(name).expanduser()
+    if name not in known_names():
+        if path.exists():
+            return path
+        if hub.HubReference.parse(name) is None and (
+            path.suffix == ".gguf" or "/" in name or os.sep in name
+        ):
+            raise ConfigError(f"There is no '{name}' here; check the path of the model.")
     return pull(name, progress=progress)
 
 

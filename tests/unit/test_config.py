@@ -26,7 +26,7 @@ def test_nested_values_build_nested_parts() -> None:
 def test_a_typo_raises_and_names_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="'block_token'; did you mean 'block_tokens'"):
         from_mapping(EngineConfig, {"cache": {"block_token": 8}})
-    with pytest.raises(ConfigError, match="'k' wants a int, not 'x'"):
+    with pytest.raises(ConfigError, match="'k' must be an integer, not 'x'"):
         from_mapping(EngineConfig, {"speculation": {"k": "x"}})
 
 

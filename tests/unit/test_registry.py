@@ -51,8 +51,8 @@ def test_options_are_typed_by_their_dataclass() -> None:
     [
         ("model", "'model' needs model: model:VALUE"),
         ("model:m:kk=2", "'kk'.*did you mean 'k'"),
-        ("model:m:k=two", "'k' wants a int, not 'two'"),
-        ("model:m:tree=maybe", "'tree' wants a bool, not 'maybe'"),
+        ("model:m:k=two", "'k' must be an integer, not 'two'"),
+        ("model:m:tree=maybe", "'tree' must be True or False, not 'maybe'"),
         ("model:m:k=1:k=2", "gives the option 'k' twice"),
         ("", "names nothing"),
         (":k=2", "names nothing"),

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from toy_index import TOY, WHOLE, Index
 
-from paceline.errors import DownloadError, UnknownNameError
+from paceline.errors import ConfigError, DownloadError, UnknownNameError
 from paceline.models import hub
 from paceline.models.pull import Installed, installed, pull, resolve
 
@@ -52,6 +52,12 @@ def test_an_unknown_name_names_the_nearest(name: str) -> None:
 def test_what_is_no_hub_reference_is_unknown(name: str) -> None:
     with pytest.raises(UnknownNameError, match="Unknown model"):
         pull(name)
+
+
+@pytest.mark.parametrize("name", ["nowhere.gguf", "./nowhere", "/nowhere/x", "a/b/c"])
+def test_a_path_of_nothing_is_called_that(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"There is no '{name}' here"):
+        resolve(name)
 
 
 @pytest.mark.parametrize(
