@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from numbers import Rational
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from paceline.chooser import Draw, Law, Purpose
@@ -36,17 +37,27 @@ class Interval(NamedTuple):
 
     def cut(self, weights: Law) -> list[tuple[int, Interval]]:
         """Cut (0, 1) in proportion to weights: (index, what of that piece lies within this)."""
-        total = sum(weights)
-        if not isinstance(total, Rational):
+        if any(isinstance(weight, float) for weight in weights):
             raise TypeError(f"An exact proof needs fractions, not {list(weights)}.")
-        total = Fraction(total)
-        pieces, high = [], Fraction(0)
-        for index, weight in enumerate(weights):
-            low, high = high, high + (weight if total == 1 else weight / total)
-            piece = Interval(max(self.low, low), min(self.high, high))
-            if piece.low < piece.high:
-                pieces.append((index, piece))
-        return pieces
+        pieces = in_proportion(tuple(weights))
+        if self is WHOLE:
+            return pieces
+        within = ((i, Interval(max(self.low, p.low), min(self.high, p.high))) for i, p in pieces)
+        return [(index, piece) for index, piece in within if piece.low < piece.high]
+
+
+WHOLE = Interval()
+"""Nothing is known."""
+
+
+@lru_cache(1 << 14)
+def in_proportion(weights: tuple[Any, ...]) -> list[tuple[int, Interval]]:
+    """(index, piece) of (0, 1) cut in proportion to weights; those of weight 0 are left out."""
+    bounds = list(accumulate(weights, initial=Fraction(0)))
+    if (total := bounds[-1]) != 1:
+        bounds = [bound / total for bound in bounds]
+    pieces = enumerate(pairwise(bounds))
+    return [(index, Interval(low, high)) for index, (low, high) in pieces if low < high]
 
 
 @dataclass(frozen=True)
@@ -113,11 +124,12 @@ class Enumerating:
 
     def _locate(self, address: Address, weights: Law) -> int:
         """The piece of (0, 1), cut in proportion to weights, that holds the address's u."""
-        known = self.known.intervals.get(address, Interval())
+        known = self.known.intervals.get(address, WHOLE)
         pieces = known.cut(weights)
         index, piece = pieces[self._answer(len(pieces))]
-        self.known.intervals[address] = piece
-        self.probability *= (piece.high - piece.low) / (known.high - known.low)
+        if piece != known:  # else nothing was learnt
+            self.known.intervals[address] = piece
+            self.probability *= (piece.high - piece.low) / (known.high - known.low)
         return index
 
     def _answer(self, options: int) -> int:

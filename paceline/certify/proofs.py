@@ -10,6 +10,8 @@ from paceline.certify.suite import (
     BRIEF_CHAINS,
     BRIEF_TREES,
     CHAINS,
+    SETTLED_CHAINS,
+    SETTLED_TREES,
     TREES,
     settled_cases,
     shapes_for,
@@ -79,10 +81,12 @@ def prove_all(
 
 
 def all_cases(rule: Rule, tokens: int, *, quick: bool) -> Iterator[tuple[str, Case]]:
-    """(setting, case): laws of every form on every shape, then every setting on every shape."""
-    shapes = shapes_for(rule, *((BRIEF_CHAINS, BRIEF_TREES) if quick else (CHAINS, TREES)))
+    """(setting, case): laws of every form on every shape, then every setting on some shapes."""
+    brief, wide = (BRIEF_CHAINS, BRIEF_TREES), (CHAINS, TREES)
+    shapes = shapes_for(rule, *(brief if quick else wide))
     for case in toy_cases(rule, shapes, models=1 if quick else 2, tokens=tokens):
         yield ANY_LAW, case
+    shapes = shapes_for(rule, *(brief if quick else (SETTLED_CHAINS, SETTLED_TREES)))
     yield from settled_cases(rule, shapes, tokens=tokens)
 
 

@@ -1,4 +1,8 @@
-"""Toy models under real sampling settings: their laws are those of `to_probs`, to the last bit."""
+"""Toy models under real sampling settings: their laws are those of `to_probs`, to the last bit.
+
+Each row of a pass gets the prefix that the engine would give it, so the settings that look back see
+the prompt, the output and the row's own drafted path.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,9 @@ from torch import Tensor
 
 from paceline.certify.toys import Model, Tokens
 from paceline.chooser.bits import hash_key
-from paceline.sampling import to_probs
+from paceline.sampling import History, Prefix, SettingIds, to_probs
+from paceline.sampling.grammar import Matcher
+from paceline.structured import StructuredOutput
 from paceline.types import SamplingParams
 from paceline.verify.laws import Dense
 
@@ -22,6 +28,31 @@ ToyLogits = Callable[[Tokens], Tensor]
 RowLaws = Callable[[Tokens, tuple[Tokens, ...]], Sequence[Dense]]
 """The laws[V] after an output and each of some paths from it, as one pass asks for them."""
 
+PROMPT: Tokens = (0,)
+"""What stands before every toy output; the repetition penalty and the thinking budget see it."""
+IDS = SettingIds(ends=(0,), bad_words=((0, 1), (1, 1)), thinking=((0,), (1,)))
+"""What the texts in settings mean in ids; the prompt opens a thought."""
+
+
+def shunned(output: list[int], row: Tensor) -> Tensor:
+    """A custom processor: an id loses what the one before it in the output is worth."""
+    if output:
+        row[output[-1]] -= 1 + sum(output) % 2
+    return row
+
+
+class Restless(Matcher):
+    """A toy grammar in the place of a real one's state: the id just written may not follow."""
+
+    def __init__(self, output: Tokens, V: int) -> None:
+        self._output, self._size = output, V
+
+    def mask_for(self, path: Sequence[int]) -> Tensor:
+        """mask[V] of the ids allowed after the output and `path`."""
+        last = (*self._output, *path)[-1:]
+        return torch.tensor([last != (i,) for i in range(self._size)])
+
+
 SETTINGS: Mapping[str, SamplingParams] = {
     "none": SamplingParams(),
     "temperature": SamplingParams(temperature=0.6),
@@ -29,7 +60,25 @@ SETTINGS: Mapping[str, SamplingParams] = {
     "top-k": SamplingParams(top_k=2),
     "top-p": SamplingParams(top_p=0.7),
     "min-p": SamplingParams(min_p=0.4),
+    "typical-p": SamplingParams(typical_p=0.5),
     "all truncations": SamplingParams(temperature=1.7, min_p=0.1, top_k=2, top_p=0.9),
+    "presence penalty": SamplingParams(presence_penalty=1.5),
+    "frequency penalty": SamplingParams(frequency_penalty=0.75),
+    "repetition penalty": SamplingParams(repetition_penalty=2.0),
+    "logit bias": SamplingParams(logit_bias={0: 1.5, 1: -1.0}),
+    "allowed ids": SamplingParams(allowed_token_ids=(0, 1)),
+    "bad words": SamplingParams(bad_words=("ab", "bb")),
+    "min tokens": SamplingParams(min_tokens=2),
+    "thinking budget": SamplingParams(thinking_budget=1),
+    "custom processor": SamplingParams(logits_processors=(shunned,)),
+    "grammar": SamplingParams(structured=StructuredOutput(regex="(?:a|b|c)*")),
+    "penalties, bias and truncations": SamplingParams(
+        frequency_penalty=0.75,
+        repetition_penalty=1.5,
+        logit_bias={1: 1.0},
+        temperature=1.2,
+        min_p=0.2,
+    ),
 }
 """Whatever is listed here is proved for every rule and every kind of trial."""
 
@@ -57,9 +106,17 @@ def row_laws(logits: ToyLogits, params: SamplingParams) -> RowLaws:
     @cache
     def laws(output: Tokens, paths: tuple[Tokens, ...]) -> Sequence[Dense]:
         rows = torch.stack([logits(output + path) for path in paths])  # [N, V]
-        return [exactly(law) for law in to_probs(rows, [params] * len(paths))]
+        history = history_of(output, params, rows.shape[1])
+        before = [Prefix(history, path) for path in paths]
+        return [exactly(law) for law in to_probs(rows, [params] * len(paths), before)]
 
     return laws
+
+
+def history_of(output: Tokens, params: SamplingParams, V: int) -> History:
+    """The prompt and an output, as the settings of a request see them."""
+    matcher = Restless(output, V) if params.structured else None
+    return History([*PROMPT, *output], len(PROMPT), IDS, matcher)
 
 
 def settled(laws: RowLaws) -> Model:

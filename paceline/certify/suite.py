@@ -44,6 +44,11 @@ BRIEF_TREES: Shapes = (
 )
 """Every kind of trial in as few shapes as hold them."""
 
+SETTLED_CHAINS: Shapes = (*BRIEF_CHAINS, (3, chain(DRAWN, BEST)), (2, chain(DRAWN, DRAWN, DRAWN)))
+SETTLED_TREES: Shapes = (*BRIEF_TREES, (2, (Stem(DRAWN, chain(DRAWN)), Stem(DRAWN, chain(BEST)))))
+"""What settings are proved on: a setting decides the law of each row, which is there whatever the
+shape; rows behind rows, siblings, bonus rows and every kind of trial are all it can tell apart."""
+
 
 @dataclass(frozen=True)
 class Proof:

@@ -1,8 +1,9 @@
-"""Progress bars: on stderr, and only where somebody watches."""
+"""Progress on stderr: a bar on a terminal; elsewhere a line now and then, if it takes long."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -29,23 +30,19 @@ def byte_bar() -> Iterator[Callable[[int, int, str], None]]:
 
 @contextmanager
 def count_bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """Yield report(done), shown as one bar that vanishes when done."""
-    from rich.progress import MofNCompleteColumn
-
-    with bars(MofNCompleteColumn()) as progress:
-        task = progress.add_task(what, total=total)
-
-        def report(done: int) -> None:
-            progress.update(task, completed=done)
-
-        yield report
+    """Yield report(done), shown as `total_bar` shows it."""
+    with total_bar(what) as report:
+        yield lambda done: report(done, total)
 
 
 @contextmanager
 def total_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield report(done, total), shown as one bar that vanishes when done."""
+    """Yield report(done, total), shown as one bar that vanishes when done, or as lines."""
     from rich.progress import MofNCompleteColumn
 
+    if not sys.stderr.isatty():
+        yield Lines(what).report
+        return
     with bars(MofNCompleteColumn()) as progress:
         task = progress.add_task(what, total=None)
 
@@ -53,6 +50,21 @@ def total_bar(what: str) -> Iterator[Callable[[int, int], None]]:
             progress.update(task, completed=done, total=total)
 
         yield report
+
+
+class Lines:
+    """A line on stderr every so many seconds; nothing of what is done sooner."""
+
+    def __init__(self, what: str, every_s: float = 5.0) -> None:
+        self._what, self._every_s = what, every_s
+        self._next = time.monotonic() + every_s
+
+    def report(self, done: int, total: int) -> None:
+        """Write `what: done of total`, unless it is too soon."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every_s
+            print(f"paceline: {self._what}: {done} of {total}", file=sys.stderr, flush=True)
 
 
 def bars(amount: ProgressColumn) -> Progress:

@@ -11,6 +11,7 @@ from paceline.certify.proofs import ANY_LAW, all_cases, prove_all
 from paceline.certify.settings import (
     SETTINGS,
     exactly,
+    history_of,
     row_laws,
     settings_for,
     settled,
@@ -18,9 +19,15 @@ from paceline.certify.settings import (
 )
 from paceline.certify.suite import CHAINS, TREES, adversarial
 from paceline.certify.toys import Kind
-from paceline.sampling import to_probs
+from paceline.sampling import Prefix, to_probs
 from paceline.tree import DraftBuilder
 from paceline.verify import rules
+
+
+def law_after(output, logits, params):
+    """laws[1, 3] by the pipeline, of a history that holds all of the prefix."""
+    prefix = Prefix(history_of(output, params, 3))
+    return to_probs(logits(output)[None], [params], [prefix])
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -28,7 +35,7 @@ def test_each_row_has_the_law_of_its_own_prefix(name):
     logits = toy_logits(3, 3)
     laws = row_laws(logits, SETTINGS[name])((1,), ((), (2,), (2, 0)))
     for law, prefix in zip(laws, [(1,), (1, 2), (1, 2, 0)], strict=True):
-        (wanted,) = to_probs(logits(prefix)[None], [SETTINGS[name]])
+        (wanted,) = law_after(prefix, logits, SETTINGS[name])
         assert sum(law) == 1
         assert law.astype(float).tolist() == pytest.approx(wanted.tolist(), abs=1e-15)
         assert settled(row_laws(logits, SETTINGS[name]))(prefix).tolist() == law.tolist()
@@ -44,8 +51,10 @@ def test_floats_are_taken_at_their_word():
 def test_each_setting_changes_some_law(name):
     changed = 0
     for seed in range(40):
-        logits = toy_logits(seed, 3)(())[None]
-        plain, other = (to_probs(logits, [p]) for p in (SETTINGS["none"], SETTINGS[name]))
+        output, logits = (seed % 2,), toy_logits(seed, 3)
+        plain, other = (
+            law_after(output, logits, params) for params in (SETTINGS["none"], SETTINGS[name])
+        )
         changed += not torch.equal(plain, other)
     assert changed > 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 
-from paceline.cli.progress import byte_bar, count_bar
+from paceline.cli.progress import Lines, byte_bar, count_bar
 
 
 class Stderr(io.StringIO):
@@ -50,3 +50,12 @@ def test_counts_on_a_terminal(monkeypatch):
         report(7)
     assert "prompts" in stderr.getvalue()
     assert "7/20" in stderr.getvalue()
+
+
+def test_lines_where_nobody_watches_and_it_takes_long(capsys):
+    report = Lines("cases", every_s=0).report
+    report(1, 3)
+    report(3, 3)
+    assert capsys.readouterr().err == "paceline: cases: 1 of 3\npaceline: cases: 3 of 3\n"
+    Lines("cases", every_s=3600).report(1, 3)
+    assert capsys.readouterr().err == ""
