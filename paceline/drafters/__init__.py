@@ -12,6 +12,7 @@ from paceline.drafters.base import (
 )
 from paceline.drafters.host import Host
 from paceline.drafters.none import OFF
+from paceline.drafters.parse import parse_drafter
 from paceline.drafters.prediction import PREDICTION
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "Observation",
     "PerContext",
     "drafters",
+    "parse_drafter",
     "register",
 ]

@@ -88,6 +88,8 @@ class Observation:
 
     context: DraftContext
     draft: Draft
+    """What was verified: a drafter may be one source of several, and a grammar may cut drafts, so
+    it need not be what the drafter proposed."""
     start: int
     """Position of the first of the request's tokens that the pass ran."""
     path: tuple[int, ...]
@@ -167,6 +169,8 @@ drafters: Registry[type[Any]] = Registry(
         "ngram": "paceline.drafters.ngram:Ngram",
         "suffix": "paceline.drafters.suffix:Suffix",
         "prediction": "paceline.drafters.prediction:Prediction",
+        "merged": "paceline.drafters.merged:Merged",
+        "cascade": "paceline.drafters.cascade:Cascade",
     },
     group="paceline.drafters",
 )

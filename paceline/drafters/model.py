@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import torch
 
@@ -68,8 +69,8 @@ class Filled:
     preemptions: int
     flagged: int = 0
     """Leading blocks that are flagged as filled."""
-    fed: int = 0
-    """Draft tokens of the last proposal that were fed to the draft, hence cached."""
+    fed: Sequence[int] = ()
+    """Draft tokens of this pass's proposal that were fed to the draft, hence cached."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +129,8 @@ class LiveDraftModel:
         except BaseException:
             self._cache.flags.clear()  # They were set in advance of the passes.
             raise
+        for chain in chains:
+            self._cache.state(chain.ctx).fed = chain.tokens[:-1]
         drafts = {chain.ctx.request_id: chain.draft() for chain in chains}
         return [drafts.get(ctx.request_id, NO_DRAFT) for ctx in contexts]
 
@@ -135,8 +138,9 @@ class LiveDraftModel:
         """Keep the cached draft tokens that were accepted."""
         for seen in observations:
             state = self._cache.requests.get(seen.context.request_id)
-            if state is not None and seen.path:
-                state.tokens += min(state.fed, len(seen.path))
+            if state is not None and state.fed:
+                state.tokens += common_length(state.fed, seen.committed[: len(seen.path)])
+                state.fed = ()
                 self._cache.flag(seen.context, state)
 
     def release(self, request_id: str) -> None:
@@ -153,7 +157,7 @@ class LiveDraftModel:
         if cut < 1 or max(ctx.tokens[state.tokens :]) >= self._runner.model.spec.vocab_size:
             return None
         chain = Chain(ctx, cut, state.tokens)
-        state.tokens, state.fed = count, cut - 1
+        state.tokens = count
         self._cache.flag(ctx, state)
         return chain
 
@@ -197,6 +201,12 @@ class LiveDraftModel:
         if not missing:
             return logits
         return torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)
+
+
+def common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many tokens two texts have in common from their beginnings on."""
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False))
+    return sum(1 for _ in pairs)
 
 
 class Chain:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from paceline.cache import BlockPool
 from paceline.config import CacheConfig, EngineConfig
-from paceline.drafters import OFF, PREDICTION, Drafter, Host, LiveDrafter, drafters
+from paceline.drafters import OFF, PREDICTION, Drafter, Host, LiveDrafter, parse_drafter
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.settings import check_ids, check_structured
@@ -172,15 +171,6 @@ class Engine:
     def _hidden_layers(self) -> tuple[int, ...]:
         needed = (loaded.options.needs.hidden_layers for loaded in self._drafters.values())
         return tuple(sorted({layer for layers in needed for layer in layers}))
-
-
-def parse_drafter(text: str) -> Drafter:
-    """Drafter options from NAME[:ARG][:key=value]… or from the path of a .py file."""
-    option = OptionString.parse(text)
-    path = Path(option.name)
-    kind = drafters.load_file(path) if path.suffix == ".py" else drafters[option.name]
-    options: Drafter = option.build(kind, "drafter")
-    return options
 
 
 def context_of(config: EngineConfig, model: LoadedModel) -> int:
