@@ -169,6 +169,7 @@ drafters: Registry[type[Any]] = Registry(
         "ngram": "paceline.drafters.ngram:Ngram",
         "suffix": "paceline.drafters.suffix:Suffix",
         "prediction": "paceline.drafters.prediction:Prediction",
+        "layerskip": "paceline.drafters.layerskip:LayerSkip",
         "merged": "paceline.drafters.merged:Merged",
         "cascade": "paceline.drafters.cascade:Cascade",
     },

@@ -54,7 +54,7 @@ class DraftModel:
             model.spec.vocab_size,
         )
         return LiveDraftModel(
-            Runner(model, host.pool.num_blocks * host.pool.block_tokens),
+            Runner.allocate(model, host.num_slots),
             DraftCache(host.pool),
             target_vocab_size=host.target.spec.vocab_size,
             max_rows=host.max_rows,

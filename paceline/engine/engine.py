@@ -44,16 +44,14 @@ class Engine:
         self.max_model_len = context_of(self.config, model)
         self.pool = build_pool(self.config, model, self.max_model_len)
         self.listeners: list[Callable[[StepStats], None]] = []
-        self._drafters = self._load_drafters()
+        num_slots = self.pool.num_blocks * self.pool.block_tokens
+        runner = Runner.allocate(model, num_slots, self.config.cache.kv_dtype)
+        self._drafters = self._load_drafters(runner)
         self._default = next(iter(self.config.speculation.drafts), OFF)
         self._scheduler = Scheduler(scheduler, self.pool)
         self._step = Step(
             self._scheduler,
-            Runner(
-                model,
-                self.pool.num_blocks * self.pool.block_tokens,
-                self.config.cache.kv_dtype,
-            ),
+            runner,
             self.pool,
             {name: loaded.live for name, loaded in self._drafters.items()},
             self._hidden_layers(),
@@ -152,9 +150,10 @@ class Engine:
             raise UnknownNameError("loaded drafter", name, self._drafters)
         return matches[0]
 
-    def _load_drafters(self) -> Mapping[str, Loaded]:
+    def _load_drafters(self, runner: Runner) -> Mapping[str, Loaded]:
         host = Host(
             target=self.model,
+            kv=runner.kv,
             pool=self.pool,
             max_rows=self.config.scheduler.max_rows,
             device=self.config.device,

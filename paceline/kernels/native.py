@@ -258,7 +258,9 @@ def _rows_of(segments: tuple[Segment, ...]) -> Iterator[int]:
 def _check_kv(kv: KVTensors, program: ops.Program) -> int:
     first = program.attends[0]
     sizes = {(op.num_kv_heads, op.head_size) for op in program.attends}
-    wanted = len(program.attends), kv.keys.shape[1], first.num_kv_heads, first.head_size
+    least = max(op.layer for op in program.attends) + 1
+    layers = max(least, kv.keys.shape[0])  # a program of some layers runs on the cache of all
+    wanted = layers, kv.keys.shape[1], first.num_kv_heads, first.head_size
     for tensor in (kv.keys, kv.values):
         fits = tensor.shape == wanted and len(sizes) == 1 and tensor.dtype == kv.keys.dtype
         if not fits or not tensor.is_contiguous() or tensor.dtype not in KV_TYPES:
