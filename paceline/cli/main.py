@@ -18,6 +18,7 @@ from paceline.cli.plan import plan
 from paceline.cli.pull import pull
 from paceline.cli.start import INTERRUPTED
 from paceline.cli.theory import theory
+from paceline.cli.train import train
 from paceline.errors import ConfigError, PacelineError, RequestError
 
 
@@ -42,6 +43,7 @@ app = typer.Typer(
 for command in (generate, chat, pull, models, theory, plan, certify, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")
+app.add_typer(train, name="train")
 
 
 def show_version(wanted: bool) -> None:

@@ -55,6 +55,11 @@ def total_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         yield report
 
 
+def note(text: str) -> None:
+    """One line on stderr."""
+    print(text, file=sys.stderr)
+
+
 def bars(amount: ProgressColumn) -> Progress:
     """A description, a bar and an amount."""
     from rich.console import Console

@@ -8,6 +8,7 @@ from paceline.drafters.base import (
     Observation,
     PerContext,
     drafters,
+    layers_of,
     register,
 )
 from paceline.drafters.host import Host
@@ -26,6 +27,7 @@ __all__ = [
     "Observation",
     "PerContext",
     "drafters",
+    "layers_of",
     "parse_drafter",
     "register",
 ]

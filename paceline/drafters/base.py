@@ -28,7 +28,8 @@ class Needs:
     trees: bool = False
     """It may propose trees, so it wants a rule that verifies them."""
     hidden_layers: tuple[int, ...] = ()
-    """Target layers whose hidden states it wants to observe."""
+    """Target layers whose hidden states it wants to observe. Where a file says which, the live
+    drafter has an attribute `hidden_layers` of its own."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,6 +130,12 @@ class Drafter(Protocol):
         """Make it live beside a target."""
 
 
+def layers_of(options: Drafter, live: LiveDrafter) -> tuple[int, ...]:
+    """Target layers whose hidden states a drafter at work wants to observe."""
+    layers: tuple[int, ...] = getattr(live, "hidden_layers", options.needs.hidden_layers)
+    return layers
+
+
 class PerContext:
     """Base of drafters that are a function of one context and keep no state.
 
@@ -169,6 +176,8 @@ drafters: Registry[type[Any]] = Registry(
         "ngram": "paceline.drafters.ngram:Ngram",
         "suffix": "paceline.drafters.suffix:Suffix",
         "prediction": "paceline.drafters.prediction:Prediction",
+        "medusa": "paceline.drafters.medusa:Medusa",
+        "eagle": "paceline.drafters.eagle:Eagle",
         "layerskip": "paceline.drafters.layerskip:LayerSkip",
         "merged": "paceline.drafters.merged:Merged",
         "cascade": "paceline.drafters.cascade:Cascade",

@@ -90,6 +90,11 @@ def check_target(config: Fields, target: LoadedModel, *, force: bool) -> None:
         )
 
 
+def option_string(folder: Path) -> str:
+    """What `--draft` takes for a head; raises ModelFileError where there is none."""
+    return f"{read_config(folder).text('kind')}:{folder}"
+
+
 def save_head(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write a head; raises OSError where the disk is full, and then the old one is still whole."""
     if tensors:

@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from paceline.chooser import Draw, Keyed, Law
-from paceline.drafters.base import DraftContext, Drafter, LiveDrafter, Needs, Observation
+from paceline.drafters.base import (
+    DraftContext,
+    Drafter,
+    LiveDrafter,
+    Needs,
+    Observation,
+    layers_of,
+)
 from paceline.drafters.host import Host
 from paceline.errors import ConfigError
 from paceline.tree import Draft, Sampled
@@ -57,20 +64,21 @@ class Joined:
 
     @property
     def needs(self) -> Needs:
-        """All that any of them needs."""
-        layers = {layer for source in self.sources for layer in source.needs.hidden_layers}
-        return Needs(trees=True, hidden_layers=tuple(sorted(layers)))
+        """A rule that verifies trees."""
+        return self.joint.needs
 
     def build(self, host: Host) -> LiveDrafter:
         """Build every source."""
-        return LiveJoint(self.joint.propose, [source.build(host) for source in self.sources])
+        live = [source.build(host) for source in self.sources]
+        layers = {n for pair in zip(self.sources, live, strict=True) for n in layers_of(*pair)}
+        return LiveJoint(self.joint.propose, live, tuple(sorted(layers)))
 
 
 class LiveJoint:
     """Holds the sources; it has no state of its own."""
 
-    def __init__(self, propose: Propose, sources: Sources) -> None:
-        self._propose, self._sources = propose, sources
+    def __init__(self, propose: Propose, sources: Sources, hidden_layers: tuple[int, ...]) -> None:
+        self._propose, self._sources, self.hidden_layers = propose, sources, hidden_layers
 
     def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
         """As the joint has it."""

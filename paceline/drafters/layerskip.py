@@ -7,7 +7,6 @@ step writes the target's own, so nothing of a draft stays behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from paceline.drafters.model import Filled, LiveDraftModel
 from paceline.errors import ConfigError
 from paceline.models import LoadedModel
 from paceline.runtime import Runner
-
 
 KIND = "layerskip"
 
@@ -66,7 +64,7 @@ class LayerSkip:
 class TargetCache:
     """The books of a cache that the target fills: all committed tokens but the last are there."""
 
-    requests: Mapping[str, Filled] = field(default_factory=dict)
+    requests: dict[str, Filled] = field(default_factory=dict)
     flags: dict[int, int] = field(default_factory=dict)
 
     def state(self, ctx: DraftContext) -> Filled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Protocol
 
 import torch
 
@@ -73,6 +74,24 @@ class Filled:
     """Draft tokens of this pass's proposal that were fed to the draft, hence cached."""
 
 
+class Cache(Protocol):
+    """The books of a draft's keys and values."""
+
+    @property
+    def requests(self) -> dict[str, Filled]:
+        """What is known of each request."""
+
+    @property
+    def flags(self) -> dict[int, int]:
+        """Generation in which a block was filled."""
+
+    def state(self, ctx: DraftContext) -> Filled:
+        """The request's state."""
+
+    def flag(self, ctx: DraftContext, state: Filled) -> None:
+        """Flag the blocks that are filled."""
+
+
 @dataclass(frozen=True, eq=False)
 class DraftCache:
     """Which slots hold the draft's keys and values; it shares the target's block ids.
@@ -110,7 +129,7 @@ class LiveDraftModel:
     """Runs the draft model; what its cache misses is filled in before it drafts."""
 
     def __init__(
-        self, runner: Runner, cache: DraftCache, *, target_vocab_size: int, max_rows: int
+        self, runner: Runner, cache: Cache, *, target_vocab_size: int, max_rows: int
     ) -> None:
         self._runner, self._cache = runner, cache
         self._max_model_len = runner.model.spec.max_model_len

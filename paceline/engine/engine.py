@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from paceline.cache import BlockPool
 from paceline.config import CacheConfig, EngineConfig
-from paceline.drafters import OFF, PREDICTION, Drafter, Host, LiveDrafter, parse_drafter
+from paceline.drafters import (
+    OFF,
+    PREDICTION,
+    Drafter,
+    Host,
+    LiveDrafter,
+    layers_of,
+    parse_drafter,
+)
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.settings import check_ids, check_structured
@@ -168,7 +176,7 @@ class Engine:
         return loaded
 
     def _hidden_layers(self) -> tuple[int, ...]:
-        needed = (loaded.options.needs.hidden_layers for loaded in self._drafters.values())
+        needed = (layers_of(loaded.options, loaded.live) for loaded in self._drafters.values())
         return tuple(sorted({layer for layers in needed for layer in layers}))
 
 

@@ -94,10 +94,11 @@ class Fields:
     def shares(self, key: str) -> list[list[float]]:
         """Lists of numbers in 0 .. 1."""
         value = self._get(key, None)
-        rows = value if isinstance(value, list) else [None]
-        if not all(isinstance(row, list) and all(map(_is_share, row)) for row in rows):
+        if not isinstance(value, list) or not all(
+            isinstance(row, list) and all(map(_is_share, row)) for row in value
+        ):
             raise self.fault(key, f"{value!r:.80} is no list of lists of numbers in 0 .. 1")
-        return rows
+        return value
 
     def _get(self, key: str, default: Any) -> Any:
         value = self.values.get(self.prefix + key)
