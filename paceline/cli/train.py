@@ -42,7 +42,7 @@ CapturedIn = Annotated[
 RowTokens = Annotated[int, typer.Option(min=32, help="Tokens of a row of text.")]
 Steps = Annotated[int, typer.Option(min=1, help="Steps of training.")]
 RowsPerStep = Annotated[int, typer.Option(min=1, help="Rows of a step.")]
-Rate = Annotated[float, typer.Option(help="Learning rate.")]
+Rate = Annotated[float, typer.Option(help="Learning rate, at its peak.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
 LegMinutes = Annotated[
     float | None, typer.Option(min=0, help="Stop after so many minutes; run again to go on.")
@@ -67,7 +67,7 @@ def medusa(
     row_tokens: RowTokens = 256,
     steps: Steps = 400,
     rows_per_step: RowsPerStep = 8,
-    rate: Rate = 1e-3,
+    rate: Rate = 2e-3,
     seed: Seed = 0,
     leg_minutes: LegMinutes = None,
     threads: options.Threads = None,
@@ -98,7 +98,7 @@ def eagle(
     row_tokens: RowTokens = 256,
     steps: Steps = 400,
     rows_per_step: RowsPerStep = 8,
-    rate: Rate = 1e-3,
+    rate: Rate = 2e-3,
     seed: Seed = 0,
     leg_minutes: LegMinutes = None,
     threads: options.Threads = None,
@@ -128,7 +128,7 @@ def eagle3(
     row_tokens: RowTokens = 256,
     steps: Steps = 400,
     rows_per_step: RowsPerStep = 8,
-    rate: Rate = 1e-3,
+    rate: Rate = 2e-3,
     seed: Seed = 0,
     leg_minutes: LegMinutes = None,
     threads: options.Threads = None,

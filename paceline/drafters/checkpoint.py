@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paceline.drafters.published import translate
 from paceline.errors import ConfigError, ModelFileError
 from paceline.models import LoadedModel
 from paceline.models.fields import Fields
@@ -30,6 +31,8 @@ class Checkpoint:
 
     folder: Path
     config: Fields
+    translated: Mapping[str, Tensor] | None = None
+    """The tensors of a published layout, by our names."""
 
     def tensors(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
         """The tensors of these names and shapes, as float32.
@@ -38,15 +41,27 @@ class Checkpoint:
             ModelFileError: the file is missing, truncated or hostile, or a tensor is missing,
                 misshapen or not one of them.
         """
-        path = self.folder / SINGLE
-        file = read_safetensors(path)
-        for name in {*shapes, *file.tensors}:
-            found = file.tensors[name].shape if name in file.tensors else None
-            if found != shapes.get(name):
-                wanted = list(shapes[name]) if name in shapes else "no such tensor"
-                problem = f"is {list(found) if found else 'missing'}; config.json wants {wanted}"
-                raise ModelFileError(path, f"tensor '{name:.80}'", problem)
+        if self.translated is not None:
+            found = {name: tuple(tensor.shape) for name, tensor in self.translated.items()}
+            check_shapes(self.folder, found, shapes)
+            return dict(self.translated)
+        file = read_safetensors(self.folder / SINGLE)
+        check_shapes(self.folder, {n: t.shape for n, t in file.tensors.items()}, shapes)
         return {name: file.load(name, torch.float32) for name in shapes}
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def check_shapes(folder: Path, found: Shapes, wanted: Shapes) -> None:
+    """See that the tensors are those wanted and no others; raises ModelFileError."""
+    for name in sorted({*wanted, *found}):
+        if found.get(name) != wanted.get(name):
+            there = list(found[name]) if name in found else "missing"
+            told = list(wanted[name]) if name in wanted else "no such tensor"
+            raise ModelFileError(
+                folder, f"tensor '{name:.80}'", f"is {there}; config.json wants {told}"
+            )
 
 
 def open_head(kind: str, source: str, target: LoadedModel, *, force: bool = False) -> Checkpoint:
@@ -65,11 +80,14 @@ def open_head(kind: str, source: str, target: LoadedModel, *, force: bool = Fals
             f" train one: paceline train {kind} --target {target.name} --data FILE --out PATH."
         )
     config = read_config(folder)
+    translated = None
+    if "kind" not in config:
+        config, translated = translate(config, target.spec)
     found = config.text("kind")
     if found != kind:
         raise ConfigError(f"{folder} holds a head for the drafter '{found:.40}', not '{kind}'.")
     check_target(config, target, force=force)
-    return Checkpoint(folder, config)
+    return Checkpoint(folder, config, translated)
 
 
 def check_target(config: Fields, target: LoadedModel, *, force: bool) -> None:
@@ -83,7 +101,8 @@ def check_target(config: Fields, target: LoadedModel, *, force: bool) -> None:
                 f"The head {config.path.parent} was made for {made_for.text('name')} with"
                 f" {size} {wanted}; {target.name} has {own}."
             )
-    if not force and made_for.text("fingerprint") != fingerprint(target.path):
+    known = "fingerprint" in made_for  # a published head does not say
+    if known and not force and made_for.text("fingerprint") != fingerprint(target.path):
         raise ConfigError(
             f"The head {config.path.parent} was made for {made_for.text('name')}, and"
             f" {target.name} has other weights; add force=true to use it all the same."

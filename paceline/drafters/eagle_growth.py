@@ -16,6 +16,9 @@ from paceline.sampling import RowLaw
 from paceline.tree import Draft, DraftBuilder
 from paceline.verify.laws import as_law
 
+RUNNERS = 64
+"""Ids that run the race for a node's children: the likeliest, since a race costs by the id."""
+
 
 class Growth(Protocol):
     """One request's draft as it grows; rows count from 1, row 0 is the last committed token."""
@@ -158,10 +161,13 @@ class Tree:
             found = logits.softmax(-1).topk(min(count, len(logits)))
             return found.indices.tolist(), found.values.tolist()
         law = ctx.law(logits, tuple(self.token(r) for r in (*self.ancestors(row), row) if r))
-        tokens, probs = likeliest(law, count)
+        best = likeliest(law, RUNNERS if ctx.rule.reproducible else count)
+        probs: list[float] = np.sort(best.probs)[::-1][:count].tolist()
         if ctx.rule.reproducible:
-            drawn = [ctx.choose(as_law(law), row, depth, rank) for rank in range(len(tokens))]
+            drawn = [ctx.choose(best, row, depth, rank) for rank in range(len(probs))]
             tokens = list(dict.fromkeys(drawn))
+        else:
+            tokens = best.ids[np.argsort(-best.probs, kind="stable")].tolist()
         return tokens, probs[: len(tokens)]
 
     def next_rows(self) -> list[int]:
@@ -209,17 +215,12 @@ class Tree:
         return builder.build()
 
 
-def likeliest(law: RowLaw, count: int) -> tuple[list[int], list[float]]:
-    """The tokens of most probability, at most `count`, and their probabilities."""
+def likeliest(law: RowLaw, count: int) -> SparseLaw:
+    """The `count` likeliest ids of a law, the others left out."""
     own = as_law(law)
-    ids = own.ids if isinstance(own, SparseLaw) else np.arange(len(own))
-    probs = own.probs if isinstance(own, SparseLaw) else own
-    order = np.lexsort((ids, -probs))[:count] if len(ids) <= 4096 else top(probs, count)
+    ids, probs = (own.ids, own.probs) if isinstance(own, SparseLaw) else (None, own)
+    order = np.arange(len(probs))
+    if len(probs) > count:
+        order = np.sort(np.argpartition(-probs, count)[:count])
     order = order[probs[order] > 0]
-    return ids[order].tolist(), probs[order].tolist()
-
-
-def top(probs: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the `count` largest, the largest first."""
-    found = np.argpartition(-probs, count)[:count]
-    return found[np.lexsort((found, -probs[found]))]
+    return SparseLaw(order if ids is None else ids[order], probs[order], len(own))

@@ -43,6 +43,8 @@ class EagleShape:
     """Ids it drafts from."""
     layers: tuple[int, ...]
     """Target layers whose states are its features: the last one, or FUSED of them."""
+    norm_before_residual: bool = False
+    """What attention is added to is the normed feature, in EAGLE-3 as some publish it."""
 
     @property
     def fuses(self) -> bool:
@@ -68,6 +70,7 @@ class EagleShape:
             rope_theta=config.number("rope_theta", low=1, high=1e12),
             norm_eps=config.number("norm_eps", low=0, high=1),
             layers=tuple(layers),
+            norm_before_residual=config.flag("norm_before_residual", False),
             **sizes,
         )
 
@@ -135,7 +138,8 @@ class EagleLayer:
             head_size=shape.head_size, scale=shape.head_size**-0.5,
         )  # fmt: skip
         yield ops.Linear(source="attended", out="delta", weight=self.matrix("attention_out"))
-        yield ops.Add(left="feature" if shape.fuses else "x", right="delta", out="x")
+        beside = "read_feature" if shape.norm_before_residual else "feature"
+        yield ops.Add(left=beside if shape.fuses else "x", right="delta", out="x")
 
     def _read(self, name: str) -> Iterator[Op]:
         """What attention reads: x, or the normed embedding beside the normed feature."""

@@ -92,8 +92,8 @@ def parse_layers(text: str) -> frozenset[int]:
     layers = set[int]()
     try:
         for part in text.split("."):
-            first, _, last = part.partition("-")
-            layers |= set(range(int(first), int(last or first) + 1))
+            first, dash, last = part.partition("-")
+            layers |= set(range(int(first), int(last if dash else first) + 1))
     except ValueError as error:
         raise ConfigError(
             f"Drafter 'layerskip' wants layers to keep as in 0-2.5, or a folder, not '{text}'."

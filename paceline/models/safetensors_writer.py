@@ -11,7 +11,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
+NAMES = {
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.bool: "BOOL",
+}
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

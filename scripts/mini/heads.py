@@ -16,9 +16,9 @@ from .corpus import Document, documents
 CHARACTERS = {"train": 450_000, "held_out": 18_000}
 MOST_OF_A_FILE = 12_000
 OPTIONS = {
-    "medusa": ["--heads", "4", "--steps", "500", "--rate", "2e-3"],
-    "eagle": ["--steps", "500", "--rate", "1e-3"],
-    "eagle3": ["--steps", "400", "--rate", "1e-3", "--ahead", "3", "--rows-per-step", "6"],
+    "medusa": ["--heads", "4", "--steps", "300"],
+    "eagle": ["--steps", "300"],
+    "eagle3": ["--steps", "300", "--ahead", "3", "--rows-per-step", "6"],
 }
 SHIPPED = ("config.json", "model.safetensors")
 

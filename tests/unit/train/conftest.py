@@ -60,10 +60,16 @@ Train = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def train_head(target: LoadedModel, text: Path, tmp_path_factory: pytest.TempPathFactory) -> Train:
-    """A head of a few steps, in a folder of its own unless one is given."""
+    """A head of a few steps; one that is asked for again without a folder is there."""
+
+    made: dict[Any, Path] = {}
 
     def train(kind: str, out: Path | None = None, vocab: int | None = None, **recipe: Any) -> Path:
-        out = out or tmp_path_factory.mktemp(kind)
+        key = (kind, vocab, *sorted(recipe.items()))
+        if out is None and key in made:
+            return made[key]
+        out = out or made.setdefault(key, tmp_path_factory.mktemp(kind))
+
         leg_s = recipe.pop("leg_s", None)
         recipe = {"steps": 2, "rows_per_step": 2, "check_every": 2, **recipe}
         source = Source(data=text, row_tokens=ROW_TOKENS)
