@@ -63,7 +63,7 @@ def joint_law(
 ) -> JointLaw:
     """The law under PARAMS after a prompt; one plain pass a token, no drafts, no engine."""
     fresh = count(len(prompt))
-    runner = Runner(model, len(prompt) + sum(TOP_K**n for n in range(1, TOKENS)))
+    runner = Runner.allocate(model, len(prompt) + sum(TOP_K**n for n in range(1, TOKENS)))
     contexts = [Context((), (), 1.0, np.arange(len(prompt)))]
     work = [Rows(tokens=prompt, start=0, slots=contexts[0].slots)]
     for index in range(TOKENS):

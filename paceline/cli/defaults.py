@@ -13,6 +13,10 @@ CHAT_MAX_TOKENS = 1024
 BATCH = 1
 BENCH_DRAFTS = ("ngram", "suffix")
 """Drafters measured beside the model's own."""
+SHIPPED_DRAFTS = {
+    "mini": ("layerskip", "medusa", "eagle", "eagle:tree=false", "suffix+eagle"),
+}
+"""Model name -> drafters that need nothing but what ships with it."""
 LAW_BATCH = 64
 """Outputs that `certify --law` samples at once."""
 QUICK_PROMPTS = 4
@@ -23,6 +27,11 @@ BENCH_PROMPT = "def read_lines(path):\n"
 def drafts_of(model: str, asked: list[str] | None) -> tuple[str, ...]:
     """The option strings asked for, else the model's own."""
     return tuple(asked) if asked else DRAFTS.get(model, ())
+
+
+def compared_drafts_of(model: str) -> tuple[str, ...]:
+    """The option strings that `bench drafters` compares."""
+    return (*DRAFTS.get(model, ()), *BENCH_DRAFTS, *SHIPPED_DRAFTS.get(model, ()))
 
 
 def bench_drafts_of(model: str, asked: list[str] | None) -> list[str]:

@@ -12,12 +12,14 @@ from paceline.cli.bench import bench
 from paceline.cli.certify import certify
 from paceline.cli.chat import chat
 from paceline.cli.doctor import doctor
+from paceline.cli.export import export
 from paceline.cli.generate import generate
 from paceline.cli.models import models
 from paceline.cli.plan import plan
 from paceline.cli.pull import pull
 from paceline.cli.start import INTERRUPTED
 from paceline.cli.theory import theory
+from paceline.cli.train import train
 from paceline.errors import ConfigError, PacelineError, RequestError
 
 
@@ -39,9 +41,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (generate, chat, pull, models, theory, plan, certify, doctor):
+for command in (generate, chat, pull, models, theory, plan, certify, export, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")
+app.add_typer(train, name="train")
 
 
 def show_version(wanted: bool) -> None:

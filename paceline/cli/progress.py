@@ -67,6 +67,11 @@ class Lines:
             print(f"paceline: {self._what}: {done} of {total}", file=sys.stderr, flush=True)
 
 
+def note(text: str) -> None:
+    """One line on stderr."""
+    print(text, file=sys.stderr)
+
+
 def bars(amount: ProgressColumn) -> Progress:
     """A description, a bar and an amount."""
     from rich.console import Console

@@ -8,10 +8,12 @@ from paceline.drafters.base import (
     Observation,
     PerContext,
     drafters,
+    layers_of,
     register,
 )
 from paceline.drafters.host import Host
 from paceline.drafters.none import OFF
+from paceline.drafters.parse import parse_drafter
 from paceline.drafters.prediction import PREDICTION
 
 __all__ = [
@@ -25,5 +27,7 @@ __all__ = [
     "Observation",
     "PerContext",
     "drafters",
+    "layers_of",
+    "parse_drafter",
     "register",
 ]

@@ -28,7 +28,8 @@ class Needs:
     trees: bool = False
     """It may propose trees, so it wants a rule that verifies them."""
     hidden_layers: tuple[int, ...] = ()
-    """Target layers whose hidden states it wants to observe."""
+    """Target layers whose hidden states it wants to observe. Where a file says which, the live
+    drafter has an attribute `hidden_layers` of its own."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,6 +89,8 @@ class Observation:
 
     context: DraftContext
     draft: Draft
+    """What was verified: a drafter may be one source of several, and a grammar may cut drafts, so
+    it need not be what the drafter proposed."""
     start: int
     """Position of the first of the request's tokens that the pass ran."""
     path: tuple[int, ...]
@@ -125,6 +128,12 @@ class Drafter(Protocol):
 
     def build(self, host: Host) -> LiveDrafter:
         """Make it live beside a target."""
+
+
+def layers_of(options: Drafter, live: LiveDrafter) -> tuple[int, ...]:
+    """Target layers whose hidden states a drafter at work wants to observe."""
+    layers: tuple[int, ...] = getattr(live, "hidden_layers", options.needs.hidden_layers)
+    return layers
 
 
 class PerContext:
@@ -167,6 +176,11 @@ drafters: Registry[type[Any]] = Registry(
         "ngram": "paceline.drafters.ngram:Ngram",
         "suffix": "paceline.drafters.suffix:Suffix",
         "prediction": "paceline.drafters.prediction:Prediction",
+        "medusa": "paceline.drafters.medusa:Medusa",
+        "eagle": "paceline.drafters.eagle:Eagle",
+        "layerskip": "paceline.drafters.layerskip:LayerSkip",
+        "merged": "paceline.drafters.merged:Merged",
+        "cascade": "paceline.drafters.cascade:Cascade",
     },
     group="paceline.drafters",
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Protocol
 
 import torch
 
@@ -53,7 +55,7 @@ class DraftModel:
             model.spec.vocab_size,
         )
         return LiveDraftModel(
-            Runner(model, host.pool.num_blocks * host.pool.block_tokens),
+            Runner.allocate(model, host.num_slots),
             DraftCache(host.pool),
             target_vocab_size=host.target.spec.vocab_size,
             max_rows=host.max_rows,
@@ -68,8 +70,26 @@ class Filled:
     preemptions: int
     flagged: int = 0
     """Leading blocks that are flagged as filled."""
-    fed: int = 0
-    """Draft tokens of the last proposal that were fed to the draft, hence cached."""
+    fed: Sequence[int] = ()
+    """Draft tokens of this pass's proposal that were fed to the draft, hence cached."""
+
+
+class Cache(Protocol):
+    """The books of a draft's keys and values."""
+
+    @property
+    def requests(self) -> dict[str, Filled]:
+        """What is known of each request."""
+
+    @property
+    def flags(self) -> dict[int, int]:
+        """Generation in which a block was filled."""
+
+    def state(self, ctx: DraftContext) -> Filled:
+        """The request's state."""
+
+    def flag(self, ctx: DraftContext, state: Filled) -> None:
+        """Flag the blocks that are filled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +129,7 @@ class LiveDraftModel:
     """Runs the draft model; what its cache misses is filled in before it drafts."""
 
     def __init__(
-        self, runner: Runner, cache: DraftCache, *, target_vocab_size: int, max_rows: int
+        self, runner: Runner, cache: Cache, *, target_vocab_size: int, max_rows: int
     ) -> None:
         self._runner, self._cache = runner, cache
         self._max_model_len = runner.model.spec.max_model_len
@@ -128,6 +148,8 @@ class LiveDraftModel:
         except BaseException:
             self._cache.flags.clear()  # They were set in advance of the passes.
             raise
+        for chain in chains:
+            self._cache.state(chain.ctx).fed = chain.tokens[:-1]
         drafts = {chain.ctx.request_id: chain.draft() for chain in chains}
         return [drafts.get(ctx.request_id, NO_DRAFT) for ctx in contexts]
 
@@ -135,8 +157,9 @@ class LiveDraftModel:
         """Keep the cached draft tokens that were accepted."""
         for seen in observations:
             state = self._cache.requests.get(seen.context.request_id)
-            if state is not None and seen.path:
-                state.tokens += min(state.fed, len(seen.path))
+            if state is not None and state.fed:
+                state.tokens += common_length(state.fed, seen.committed[: len(seen.path)])
+                state.fed = ()
                 self._cache.flag(seen.context, state)
 
     def release(self, request_id: str) -> None:
@@ -153,7 +176,7 @@ class LiveDraftModel:
         if cut < 1 or max(ctx.tokens[state.tokens :]) >= self._runner.model.spec.vocab_size:
             return None
         chain = Chain(ctx, cut, state.tokens)
-        state.tokens, state.fed = count, cut - 1
+        state.tokens = count
         self._cache.flag(ctx, state)
         return chain
 
@@ -197,6 +220,12 @@ class LiveDraftModel:
         if not missing:
             return logits
         return torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)
+
+
+def common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many tokens two texts have in common from their beginnings on."""
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False))
+    return sum(1 for _ in pairs)
 
 
 class Chain:

@@ -5,11 +5,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from paceline.cache import BlockPool
 from paceline.config import CacheConfig, EngineConfig
-from paceline.drafters import OFF, PREDICTION, Drafter, Host, LiveDrafter, drafters
+from paceline.drafters import (
+    OFF,
+    PREDICTION,
+    Drafter,
+    Host,
+    LiveDrafter,
+    layers_of,
+    parse_drafter,
+)
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.settings import check_ids, check_structured
@@ -45,16 +52,14 @@ class Engine:
         self.max_model_len = context_of(self.config, model)
         self.pool = build_pool(self.config, model, self.max_model_len)
         self.listeners: list[Callable[[StepStats], None]] = []
-        self._drafters = self._load_drafters()
+        num_slots = self.pool.num_blocks * self.pool.block_tokens
+        runner = Runner.allocate(model, num_slots, self.config.cache.kv_dtype)
+        self._drafters = self._load_drafters(runner)
         self._default = next(iter(self.config.speculation.drafts), OFF)
         self._scheduler = Scheduler(scheduler, self.pool)
         self._step = Step(
             self._scheduler,
-            Runner(
-                model,
-                self.pool.num_blocks * self.pool.block_tokens,
-                self.config.cache.kv_dtype,
-            ),
+            runner,
             self.pool,
             {name: loaded.live for name, loaded in self._drafters.items()},
             self._hidden_layers(),
@@ -153,9 +158,10 @@ class Engine:
             raise UnknownNameError("loaded drafter", name, self._drafters)
         return matches[0]
 
-    def _load_drafters(self) -> Mapping[str, Loaded]:
+    def _load_drafters(self, runner: Runner) -> Mapping[str, Loaded]:
         host = Host(
             target=self.model,
+            kv=runner.kv,
             pool=self.pool,
             max_rows=self.config.scheduler.max_rows,
             device=self.config.device,
@@ -170,17 +176,8 @@ class Engine:
         return loaded
 
     def _hidden_layers(self) -> tuple[int, ...]:
-        needed = (loaded.options.needs.hidden_layers for loaded in self._drafters.values())
+        needed = (layers_of(loaded.options, loaded.live) for loaded in self._drafters.values())
         return tuple(sorted({layer for layers in needed for layer in layers}))
-
-
-def parse_drafter(text: str) -> Drafter:
-    """Drafter options from NAME[:ARG][:key=value]… or from the path of a .py file."""
-    option = OptionString.parse(text)
-    path = Path(option.name)
-    kind = drafters.load_file(path) if path.suffix == ".py" else drafters[option.name]
-    options: Drafter = option.build(kind, "drafter")
-    return options
 
 
 def context_of(config: EngineConfig, model: LoadedModel) -> int:

@@ -53,6 +53,8 @@ class Batch:
     """logit_rows[N]: rows whose logits are wanted."""
     hidden_layers: tuple[int, ...] = ()
     """Layers whose output hidden states are wanted."""
+    features: Tensor | None = None
+    """features[T, W] float32, for a program that takes some."""
 
 
 @dataclass(frozen=True, eq=False)

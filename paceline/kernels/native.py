@@ -52,6 +52,7 @@ class NativeProgram:
         self._packed: dict[int, PackedWeight] = {}
         self._widths: list[tuple[bool, int]] = []
         self._names: dict[tuple[str, bool], int] = {}
+        self._given: int | None = None
         self._ops = self._translate()
         self._registers: list[Tensor] = []
         self._capacity = 0, 0
@@ -73,6 +74,11 @@ class NativeProgram:
             layer: torch.empty(len(batch.ids), self._hidden_widths[layer])
             for layer in batch.hidden_layers
         }
+        if self._given is not None:
+            given = self._registers[self._given][: len(batch.ids)]
+            if batch.features is None or batch.features.shape != given.shape:
+                raise ValueError(f"The features of a pass must be {list(given.shape)}.")
+            given.copy_(batch.features)
         arguments, kept = self._pass(batch, kv, hidden)
         status = library().pl_run(
             self._ops, len(self._ops), self._register_structs, ctypes.byref(arguments)
@@ -87,6 +93,9 @@ class NativeProgram:
         self._hidden_widths: dict[int, int] = {}
         structs = []
         for op in self.program.ops:
+            if isinstance(op, ops.Features):  # filled in before the call
+                at[op.out] = self._given = self._register(op.out, False, op.size)
+                continue
             if type(op) not in KINDS:
                 raise UnsupportedModelError(f"{type(op).__name__} has no native kernel.")
             sources = [at[name] for name in op.sources]
@@ -258,7 +267,9 @@ def _rows_of(segments: tuple[Segment, ...]) -> Iterator[int]:
 def _check_kv(kv: KVTensors, program: ops.Program) -> int:
     first = program.attends[0]
     sizes = {(op.num_kv_heads, op.head_size) for op in program.attends}
-    wanted = len(program.attends), kv.keys.shape[1], first.num_kv_heads, first.head_size
+    least = max(op.layer for op in program.attends) + 1
+    layers = max(least, kv.keys.shape[0])  # a program of some layers runs on the cache of all
+    wanted = layers, kv.keys.shape[1], first.num_kv_heads, first.head_size
     for tensor in (kv.keys, kv.values):
         fits = tensor.shape == wanted and len(sizes) == 1 and tensor.dtype == kv.keys.dtype
         if not fits or not tensor.is_contiguous() or tensor.dtype not in KV_TYPES:

@@ -23,6 +23,7 @@ __all__ = [
     "Attend",
     "Embed",
     "EmbedPosition",
+    "Features",
     "Gelu",
     "GeluMul",
     "LayerEnd",
@@ -71,6 +72,19 @@ class EmbedPosition:
     def width(self) -> int:
         """Width of `out`."""
         return self.table.shape[1]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Features:
+    """out = the batch's features[T, size]: numbers that come with the rows beside their ids."""
+
+    out: str
+    size: int
+    sources: ClassVar[tuple[str, ...]] = ()
+
+    def width(self) -> int:
+        """Width of `out`."""
+        return self.size
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -229,7 +243,7 @@ class LogitRows(OneSource):
 
 
 Op = (
-    Embed | EmbedPosition | RMSNorm | LayerNorm | Linear | Rotation | Rope | Attend
+    Embed | EmbedPosition | Features | RMSNorm | LayerNorm | Linear | Rotation | Rope | Attend
     | SiluMul | GeluMul | Gelu | SoftCap | Add | LayerEnd | LogitRows
 )  # fmt: skip
 

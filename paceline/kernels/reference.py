@@ -68,6 +68,14 @@ def embed(op: ops.Embed, state: Pass) -> None:
     state.registers[op.out] = found if op.scale == 1 else found * op.scale
 
 
+def features(op: ops.Features, state: Pass) -> None:
+    """Take the rows' features."""
+    found = state.batch.features
+    assert found is not None
+    assert found.shape == (len(state.ids), op.size)
+    state.registers[op.out] = found.to(state.kv.keys.device)
+
+
 def embed_position(op: ops.EmbedPosition, state: Pass) -> None:
     """Look up the rows' positions."""
     state.registers[op.out] = F.embedding(state.positions, op.table)
@@ -165,6 +173,7 @@ def logit_rows(op: ops.LogitRows, state: Pass) -> None:
 KERNELS: dict[type, Callable[[Any, Pass], None]] = {
     ops.Embed: embed,
     ops.EmbedPosition: embed_position,
+    ops.Features: features,
     ops.RMSNorm: rms_norm,
     ops.LayerNorm: layer_norm,
     ops.Linear: linear,

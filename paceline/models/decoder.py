@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -36,12 +36,19 @@ Weights = Mapping[str, Matrix]
 """Tensors and packed matrices by the names of `family.tensor_shapes`."""
 
 
-def build_program(spec: ModelSpec, weights: Weights, head_ids: int | None = None) -> Program:
+def build_program(
+    spec: ModelSpec,
+    weights: Weights,
+    head_ids: int | None = None,
+    kept: Collection[int] | None = None,
+) -> Program:
     """The whole pass: embedding, layers, and the head for the logit rows alone.
 
-    With `head_ids` the logits are those of the first so many ids, [N, head_ids].
+    With `head_ids` the logits are those of the first so many ids, [N, head_ids]; with `kept` only
+    those layers run, on their own keys and values.
     """
-    layers = (Layer(spec, weights, layer) for layer in range(spec.num_layers))
+    numbers = range(spec.num_layers) if kept is None else sorted(kept)
+    layers = (Layer(spec, weights, layer) for layer in numbers)
     ops = [*_embedding(spec, weights), *(op for layer in layers for op in layer.ops())]
     return Program(ops=(*ops, *_head(spec, weights, head_ids)))
 

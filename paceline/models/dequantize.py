@@ -47,6 +47,16 @@ def bf16(blocks: Bytes) -> Floats:
     return (blocks.view(np.dtype("<u2")).astype(np.uint32) << 16).view(np.float32)
 
 
+def i64(blocks: Bytes) -> Floats:
+    """Integers, little endian; exact up to 2²⁴."""
+    return blocks.view(np.dtype("<i8")).astype(np.float32)
+
+
+def boolean(blocks: Bytes) -> Floats:
+    """A byte, 0 or 1."""
+    return blocks.astype(np.float32)
+
+
 def q8_0(blocks: Bytes) -> Floats:
     """scale f16, 32 × int8: scale · q."""
     scale = f16(_columns(blocks, 0, 2))
@@ -233,3 +243,5 @@ GGML_NAMES: dict[int, str] = dict(
 
 SAFETENSORS_FORMATS: dict[str, Format] = {"F32": F32, "F16": F16, "BF16": BF16}
 """Formats by their name in safetensors."""
+INDEX_FORMATS = {"I64": Format("I64", 1, 8, i64), "BOOL": Format("BOOL", 1, 1, boolean)}
+"""Those of tables of ids, which no model's weights have."""

@@ -82,9 +82,31 @@ class Fields:
             raise self.fault(key, f"{value!r:.80} is no list of strings")
         return value
 
+    def integers(self, key: str, default: Sequence[int] | None = None, *, high: int) -> list[int]:
+        """A list of integers in 0 .. high."""
+        value = self._get(key, default)
+        if not isinstance(value, list) or not all(
+            type(item) is int and 0 <= item <= high for item in value
+        ):
+            raise self.fault(key, f"{value!r:.80} is no list of integers in 0 .. {high}")
+        return value
+
+    def shares(self, key: str) -> list[list[float]]:
+        """Lists of numbers in 0 .. 1."""
+        value = self._get(key, None)
+        if not isinstance(value, list) or not all(
+            isinstance(row, list) and all(map(_is_share, row)) for row in value
+        ):
+            raise self.fault(key, f"{value!r:.80} is no list of lists of numbers in 0 .. 1")
+        return value
+
     def _get(self, key: str, default: Any) -> Any:
         value = self.values.get(self.prefix + key)
         value = default if value is None else value
         if value is None:
             raise self.fault(key, "is missing")
         return value
+
+
+def _is_share(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]

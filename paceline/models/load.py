@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -67,6 +67,24 @@ class LoadedModel:
     def native(self) -> bool:
         """Whether the native library runs its passes."""
         return isinstance(getattr(self.execute, "__self__", None), NativeProgram)
+
+    def keeping(self, layers: Collection[int], head_ids: int | None = None) -> LoadedModel:
+        """The model of some of its layers: weights shared, and keys and values by the same layers.
+
+        Raises:
+            ConfigError: no layer is kept, or one that the model does not have; or head_ids is out
+                of range.
+        """
+        known = range(self.spec.num_layers)
+        if not layers or not set(layers) <= set(known):
+            raise ConfigError(
+                f"Keep some of the layers 0 .. {known.stop - 1} of {self.name}, not"
+                f" {sorted(layers)}."
+            )
+        ids = _head_ids(head_ids, self.spec)
+        program = build_program(self.spec, self.weights, ids, layers)
+        execute = executor(program, self.native)
+        return dataclasses.replace(self, program=program, execute=execute)
 
     def forward(self, batch: Batch, kv: KVTensors) -> PassOutput:
         """Run one pass; writes the rows' keys and values to their slots of `kv`."""
@@ -138,10 +156,15 @@ def load_model(
         tokenizer=parts.tokenizer,
         weights=weights,
         program=program,
-        execute=NativeProgram(program).run if native else partial(run, program),
+        execute=executor(program, native),
         dtype=number_format,
         device=device,
     )
+
+
+def executor(program: Program, native: bool) -> Execute:
+    """What runs a program: one native call, or torch."""
+    return NativeProgram(program).run if native else partial(run, program)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def read_folder(folder: Path) -> list[TensorFile]:
     return files
 
 
-def read_safetensors(path: Path) -> TensorFile:
+def read_safetensors(path: Path, formats: Mapping[str, Format] = SAFETENSORS_FORMATS) -> TensorFile:
     """Read and check one file's header; raises as read_folder does."""
     mapped = MappedFile(path)
     if mapped.size_bytes < 8:
@@ -52,7 +53,7 @@ def read_safetensors(path: Path) -> TensorFile:
     header = _parse(mapped.read(8, length), path, "header")
     header.pop("__metadata__", None)
     start = 8 + length
-    tensors = {name: _tensor(path, name, entry, start) for name, entry in header.items()}
+    tensors = {n: _tensor(path, n, entry, start, formats) for n, entry in header.items()}
     end = start
     for name, tensor in sorted(tensors.items(), key=lambda item: item[1].offset):
         if tensor.offset != end:
@@ -93,10 +94,12 @@ def _parse(text: bytes, path: Path, field: str) -> dict[str, Any]:
     return value
 
 
-def _tensor(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
+def _tensor(
+    path: Path, name: str, entry: Any, start: int, formats: Mapping[str, Format]
+) -> StoredTensor:
     if not isinstance(entry, dict):
         raise _fault(path, name, "entry", "is no object")
-    kind = _format(path, name, entry.get("dtype"))
+    kind = _format(path, name, entry.get("dtype"), formats)
     shape, offsets = _counts(path, name, entry, "shape"), _counts(path, name, entry, "data_offsets")
     tensor = StoredTensor(kind, shape, start + offsets[0] if offsets else 0)
     if len(offsets) != 2 or tensor.size_bytes != offsets[1] - offsets[0]:
@@ -104,10 +107,10 @@ def _tensor(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
     return tensor
 
 
-def _format(path: Path, name: str, dtype: Any) -> Format:
-    if isinstance(dtype, str) and dtype in SAFETENSORS_FORMATS:
-        return SAFETENSORS_FORMATS[dtype]
-    known = ", ".join(SAFETENSORS_FORMATS)
+def _format(path: Path, name: str, dtype: Any, formats: Mapping[str, Format]) -> Format:
+    if isinstance(dtype, str) and dtype in formats:
+        return formats[dtype]
+    known = ", ".join(formats)
     raise UnsupportedModelError(
         f"{path}: tensor '{name:.80}' has the type {dtype!r:.20}; supported are {known}."
     )

@@ -126,7 +126,7 @@ def test_draft_kv_budget(mini: LLM) -> None:
     """TensorRT-LLM 9279: the draft's cache was as large as the target's; it has its own shape."""
     live: Any = mini.engine._drafters["model:mini-draft"].live
     draft, slots = live._runner.model, mini.engine.pool.num_blocks * mini.engine.pool.block_tokens
-    held = sum(tensor.nbytes for tensor in live._runner._kv.tensors)
+    held = sum(tensor.nbytes for tensor in live._runner.kv.tensors)
     assert held == slots * draft.kv_bytes_per_token()
     assert held < slots * mini.model.kv_bytes_per_token()
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from paceline.drafters import DraftContext, drafters
+from paceline.drafters import DraftContext, drafters, parse_drafter
 from paceline.engine import LLM
-from paceline.engine.engine import parse_drafter
 from paceline.runtime import next_logits
 from paceline.sampling import to_probs
 from paceline.tree import Draft, Sampled
@@ -20,10 +19,19 @@ from paceline.types import Output, SamplingParams, Speculation
 from paceline.verify.laws import as_law
 from tests.conftest import PROMPTS
 
-ARGUMENTS = {"model": ":mini-draft"}
-NAMES = tuple(name + ARGUMENTS.get(name, "") for name in drafters if not name.startswith("test_"))
+ARGUMENTS = {
+    "model": ":mini-draft",
+    "merged": "+ngram+model:mini-draft",
+    "cascade": "+ngram+model:mini-draft",
+}
+MORE = ("eagle:tree=false", "medusa:tree=false")
+"""Modes of a drafter that are another drafter in all but its name."""
+NAMES = (
+    *(name + ARGUMENTS.get(name, "") for name in drafters if not name.startswith("test_")),
+    *MORE,
+)
 WITHOUT_MEMORY = tuple("suffix:history_tokens=0" if n == "suffix" else n for n in NAMES)
-SAMPLING = {"model"}
+SAMPLING = {"model", "layerskip", "eagle:tree=false", "merged+ngram+model", "cascade+ngram+model"}
 """Drafters that draw their tokens under the rules that sample."""
 
 GREEDY = SamplingParams(temperature=0, max_tokens=24)
@@ -141,16 +149,20 @@ def test_abort_frees_the_blocks_and_disturbs_no_one(every: LLM, name: str) -> No
 def test_what_is_tried_at_a_node_follows_from_its_ancestors(
     every: LLM, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The discard rule: over many seeds, after the same ancestors, the same trials are made; only
-    the value of a sampled one differs. (One sampled trial a node: none could depend on another.)
+    """The discard rule: over many seeds, after the same trials at all ancestors, the same trials
+    are made; only the value of a sampled one differs. (One sampled trial a node: none could depend
+    on another.)
     """
     rule = "multi" if parse_drafter(name).needs.trees else "token"
-    trials: dict[tuple[int, ...], set[tuple[str, ...]]] = {}
+    trials: dict[tuple[object, ...], set[tuple[str, ...]]] = {}
 
     def see(context: DraftContext, draft: Draft) -> None:
         for row, tried in enumerate(draft.trials):
             made = tuple("sampled" if isinstance(t, Sampled) else str(t.token) for t in tried)
-            path = (*context.tokens, *draft.tree.path_tokens(row))
+            path = draft.tree.path_tokens(row)
+            above = [draft.trials[r] for r in (0, *draft.tree.path(row))[:-1]]
+            tokens = [tuple(trial.token for trial in tried) for tried in above]
+            path = (*context.tokens, *path, *tokens)
             trials.setdefault(path, set()).add(made)
 
     listen(every, name, see, monkeypatch)
@@ -185,7 +197,7 @@ def test_a_sampled_trial_comes_from_a_law_that_has_its_token(
     rule = "multi" if parse_drafter(name).needs.trees else "block"
     every.generate(PROMPTS, SEEDED, speculation=Speculation(drafter=name, rule=rule, k=3))
     found = [trial for draft in drafts for trial in sampled(draft)]
-    assert bool(found) == (name.partition(":")[0] in SAMPLING)
+    assert bool(found) == (name in SAMPLING or name.partition(":")[0] in SAMPLING)
     vocab_size = every.engine.model.spec.vocab_size
     for _, token, law in found:
         assert (law.shape, law.dtype) == ((vocab_size,), torch.float64)

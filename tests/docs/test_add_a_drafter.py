@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from paceline.chooser import Keyed
-from paceline.drafters import DraftContext, Needs, drafters
+from paceline.drafters import DraftContext, Needs, drafters, parse_drafter
 from paceline.engine import LLM
-from paceline.engine.engine import parse_drafter
 from paceline.errors import UnknownNameError
 from paceline.sampling import History
 from paceline.tree import Draft, PointMass, Sampled

@@ -1,0 +1,1 @@
+"""Training of heads for a frozen target: text, captured states, losses, checkpoints, curves."""

@@ -1,0 +1,68 @@
+"""What is trained is what is served: the layer in training and the layer at work say the same."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from paceline.drafters.checkpoint import open_head
+from paceline.drafters.eagle import LayerRunner, load_layer
+from paceline.drafters.feature_cache import Piece
+from paceline.drafters.medusa import MedusaHeads
+from paceline.drafters.parts import linear
+from paceline.models import LoadedModel
+from paceline.runtime import Rows, Runner, pack
+from paceline.train.eagle import EagleObjective
+from tests.unit.train.conftest import Train
+
+TOKENS = [5, 300, 17, 2000, 44, 1234, 9, 77, 600, 31, 8, 1500]
+
+
+def states_of(target: LoadedModel, layers: tuple[int, ...]) -> dict[int, torch.Tensor]:
+    """layer -> states[T, E] of TOKENS."""
+    work = Rows(tokens=TOKENS, start=0, slots=np.arange(len(TOKENS)))
+    return Runner.allocate(target, len(TOKENS)).forward(pack([work], layers)).hidden
+
+
+@pytest.mark.parametrize(("kind", "vocab"), [("eagle", None), ("eagle3", None), ("eagle3", 500)])
+def test_an_eagle_layer(
+    kind: str, vocab: int | None, target: LoadedModel, train_head: Train, host: SimpleNamespace
+) -> None:
+    """At each step of a chain, its rows' logits are those of the training-time test."""
+    layer = load_layer(open_head("eagle", str(train_head(kind, vocab=vocab)), target), target)
+    runner, shape = LayerRunner(layer, host), layer.shape  # type: ignore[arg-type]
+    trained = EagleObjective(target, shape, layer.draft_ids, steps=1, seed=0)
+    trained.module.load_state_dict({f"weights.{n}": t for n, t in layer.tensors.items()})
+    states = states_of(target, trained.captured_layers)
+    batched = {n: s[None] for n, s in states.items()}
+    outs = trained._steps_of(torch.tensor([TOKENS]), batched, 3, None)
+    found = [states[n] for n in shape.layers]
+    true = layer.parts.normed(found[0])
+    if shape.fuses:
+        true = linear(torch.cat(found, dim=1), layer.tensors["fuse"])
+    base = 7
+    slots = np.arange(100, 100 + len(TOKENS))
+    first = Piece(TOKENS[1:base], 1, slots[1:base], slots[:0], true[: base - 1])
+    for step in range(3):
+        out = runner.run([first])
+        wanted = trained.module.logits(outs[step][0, base - 2 + step], trained._head)
+        torch.testing.assert_close(out.logits[0], wanted, rtol=2e-2, atol=2e-2)
+        at = base + step
+        feature = out.hidden[0][-1:].clone()
+        first = Piece([TOKENS[at]], at, slots[at : at + 1], slots[1:at], feature)
+
+
+def test_medusa_heads(target: LoadedModel, train_head: Train) -> None:
+    """Before the first step a head says what the target's own does; a trained one says its own."""
+    heads = MedusaHeads.load(open_head("medusa", str(train_head("medusa")), target), target)
+    (states,) = states_of(target, (target.spec.num_layers - 1,)).values()
+    normed = heads.parts.normed(states)
+    for index in range(3):
+        block, bias = heads.matrices[f"block.{index}"], heads.biases[f"block_bias.{index}"]
+        x = normed + torch.nn.functional.silu(linear(normed, block, bias))
+        wanted = linear(x, heads.parts.head.weight)
+        torch.testing.assert_close(heads.logits(normed, index), wanted, rtol=1e-4, atol=1e-4)
+        assert not torch.equal(wanted, linear(normed, heads.parts.head.weight))
