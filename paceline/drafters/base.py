@@ -27,6 +27,8 @@ class Needs:
 
     trees: bool = False
     """It may propose trees, so it wants a rule that verifies them."""
+    sequential: bool = False
+    """It runs a pass of its own for each further token of a draft."""
     hidden_layers: tuple[int, ...] = ()
     """Target layers whose hidden states it wants to observe."""
 
@@ -97,6 +99,8 @@ class Observation:
     finished: bool
     hidden: dict[int, Tensor]
     """layer -> hidden[R, E] of the request's rows: its tokens from `start` on, then the draft's."""
+    own: bool = True
+    """Whether the draft, if there is one, is of the drafter that is told; else it was another's."""
 
 
 class LiveDrafter(Protocol):

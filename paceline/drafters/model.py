@@ -34,7 +34,7 @@ class DraftModel:
     """Draft only from the first so many ids, mostly the frequent ones; a head that is cut is
     quicker."""
 
-    needs = Needs()
+    needs = Needs(sequential=True)
 
     def build(self, host: Host) -> LiveDrafter:
         """Load it beside the target; raises VocabularyError where its ids mean other text."""
@@ -135,7 +135,7 @@ class LiveDraftModel:
         """Keep the cached draft tokens that were accepted."""
         for seen in observations:
             state = self._cache.requests.get(seen.context.request_id)
-            if state is not None and seen.path:
+            if state is not None and seen.path and seen.own:
                 state.tokens += min(state.fed, len(seen.path))
                 self._cache.flag(seen.context, state)
 
