@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from paceline.errors import ConfigError, UnknownNameError
+from paceline.types import check_length
 from paceline.values import conform_fields, described
 
 T = TypeVar("T")
@@ -56,16 +58,22 @@ class SpeculationConfig:
     """What drafts, how far and by which rule, where a request does not say."""
 
     drafts: tuple[str, ...] = ()
-    """Option strings; the first is the default drafter."""
-    k: int | None = None
-    """Draft length; None takes the drafter's own."""
+    """Option strings; with a fixed k the first is the default drafter."""
+    k: int | str | None = None
+    """Draft length; AUTO takes length and drafter as they pay, None the drafter's own length."""
     rule: str | None = None
+    max_k: tuple[tuple[int, ...], ...] = ()
+    """(requests from which it holds, most tokens to draft for each whatever it asks for), rising:
+    ((1, 8), (16, 2), (32, 0))."""
+    plan: str | None = None
+    """A plan.json of `paceline plan`: costs and acceptance measured on this machine."""
 
     def __post_init__(self) -> None:
-        """Check the types and the range of k."""
+        """Check the types and ranges."""
         conform_fields(self, ConfigError)
-        if self.k is not None and self.k < 0:
-            raise ConfigError(f"k must be >= 0, not {self.k}.")
+        check_length(self.k, ConfigError)
+        if any(len(pair) != 2 for pair in self.max_k):
+            raise ConfigError(f"max_k wants pairs of requests and tokens, not {self.max_k}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,10 +142,9 @@ def get_hints(kind: type) -> dict[str, Any]:
 def parse(annotation: Any, text: str, what: str) -> Any:
     """Parse `text` as a bool, int, float or str, or as an optional one of these."""
     options = [a for a in getattr(annotation, "__args__", (annotation,)) if a is not type(None)]
-    target = options[0] if options else str
-    try:
-        if target is bool:
-            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-        return target(text) if target in (int, float, str) else text
-    except (ValueError, KeyError) as error:
-        raise ConfigError(f"{what} must be {described(target)}, not '{text}'.") from error
+    for target in options or [str]:
+        with suppress(ValueError, KeyError):
+            if target is bool:
+                return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+            return target(text) if target in (int, float, str) else text
+    raise ConfigError(f"{what} must be {described(options[0])}, not '{text}'.")

@@ -25,6 +25,8 @@ def chat(
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     k: options.K = None,
+    max_k: options.MaxK = None,
+    plan: options.Plan = None,
     rule: options.Rule = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
@@ -47,7 +49,7 @@ def chat(
 
     /reset forgets the conversation, /quit or Ctrl-D ends it, Ctrl-C cuts a reply short.
     """
-    given = dict(locals())
+    given = dict(locals()) | {"k": defaults.length_of(draft, k)}
     params = sampling_options.sampling(given)
     llm = load(model, draft, 1, **engine_options(given))
     if not llm.has_chat_template:

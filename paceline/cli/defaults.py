@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from paceline.registry import OptionString
+from paceline.types import AUTO
+
 MODEL = "mini"
 DRAFTS = {"mini": ("model:mini-draft",)}
 """Model name -> the drafters it is run with; every other model drafts only when asked to."""
@@ -32,6 +35,14 @@ def drafts_of(model: str, asked: list[str] | None) -> tuple[str, ...]:
 def compared_drafts_of(model: str) -> tuple[str, ...]:
     """The option strings that `bench drafters` compares."""
     return (*DRAFTS.get(model, ()), *BENCH_DRAFTS, *SHIPPED_DRAFTS.get(model, ()))
+
+
+def length_of(asked: list[str] | None, k: int | str | None) -> int | str | None:
+    """The draft length asked for; else, of drafters asked for without one, what pays."""
+    if k is not None or not asked:
+        return k
+    given = any("k" in OptionString.parse(text).options for text in asked)
+    return None if given else AUTO
 
 
 def bench_drafts_of(model: str, asked: list[str] | None) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli import defaults, options, sampling_options
-from paceline.cli.prompts import compose, read_prompts
+from paceline.cli.prompts import Prompt, compose, read_prompts
 from paceline.cli.report import json_line, print_stats
 from paceline.cli.session import answer, engine_options, load, prompt_ids
 from paceline.cli.stream import show
@@ -27,6 +27,8 @@ def generate(
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     k: options.K = None,
+    max_k: options.MaxK = None,
+    plan: options.Plan = None,
     rule: options.Rule = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
@@ -65,13 +67,11 @@ def generate(
 ) -> None:
     """Continue a prompt (the default command: its name may be left out).
 
-    A model with a chat template answers the prompt as a user's message;
-    --raw leaves the template out. The text streams to standard output.
+    A model with a chat template answers it as a user's message, unless --raw leaves that out.
     """
-    given = dict(locals())
+    given = dict(locals()) | {"k": defaults.length_of(draft, k)}
     params = sampling_options.sampling(given)
-    refuse_conflicts(given)
-    asked = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
+    asked = asked_of(given)
     llm = load(model, draft, batch or defaults.BATCH, **engine_options(given))
     if prompts or as_json:
         output = print_json(llm, answer(llm, asked, params, raw, batch or defaults.BATCH))
@@ -79,6 +79,14 @@ def generate(
         output = print_stream(llm, prompt_ids(llm, asked[0], raw), params, color)
     if stats:
         print_stats(model, output, llm.load_seconds)
+
+
+def asked_of(given: Mapping[str, Any]) -> list[Prompt]:
+    """The prompts; raises ConfigError where options contradict each other."""
+    refuse_conflicts(given)
+    if given["prompts"]:
+        return read_prompts(given["prompts"], given["limit"])
+    return [compose(given["prompt"], given["prompt_file"])]
 
 
 def refuse_conflicts(given: Mapping[str, Any]) -> None:

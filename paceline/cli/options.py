@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from paceline.config import MAX_THREADS
+from paceline.types import AUTO
 
 MODEL, RESULT = "Model and speculation", "Input and output"
 
@@ -27,9 +28,59 @@ Draft = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+
+
+def length(text: str) -> int | str:
+    """A draft length; raises BadParameter."""
+    if text == AUTO:
+        return AUTO
+    try:
+        k = int(text)
+    except ValueError:
+        k = -1
+    if k < 0:
+        raise typer.BadParameter(f"it must be a number >= 0 or '{AUTO}', not '{text}'.")
+    return k
+
+
+def schedule(text: str) -> tuple[tuple[int, int], ...]:
+    """1:8,16:2,32:0 as pairs (requests, tokens), 8 as ((1, 8),); raises BadParameter."""
+    try:
+        whole = text if ":" in text else f"1:{text}"
+        pairs = [part.split(":") for part in whole.split(",")]
+        return tuple((int(requests), int(k)) for requests, k in pairs)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"it must be a number or pairs of requests and tokens (1:8,16:2,32:0), not '{text}'."
+        ) from error
+
+
 K = Annotated[
-    int | None,
-    typer.Option("--k", min=0, help="Tokens to draft per pass.", rich_help_panel=MODEL),
+    Any,
+    typer.Option(
+        "--k",
+        parser=length,
+        metavar="N|auto",
+        help="Tokens to draft per pass; auto: drafter and length as they pay, step by step. "
+        "Drafters that are named without a k draft by auto.",
+        rich_help_panel=MODEL,
+    ),
+]
+MaxK = Annotated[
+    Any,
+    typer.Option(
+        "--max-k",
+        parser=schedule,
+        metavar="N|B:N,…",
+        help="Most tokens to draft per pass, or most from so many requests on: 1:8,16:2,32:0.",
+        rich_help_panel=MODEL,
+    ),
+]
+Plan = Annotated[
+    str | None,
+    typer.Option(
+        "--plan", help="plan.json of `paceline plan`: what it measured.", rich_help_panel=MODEL
+    ),
 ]
 Rule = Annotated[
     str | None,

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 
 
 ENGINE_OPTIONS = (
-    *("k", "rule", "dtype", "device", "kernels", "quantize", "kv_dtype", "threads"),
+    *(
+        "k",
+        "max_k",
+        "plan",
+        "rule",
+        "dtype",
+        "device",
+        "kernels",
+        "quantize",
+        "kv_dtype",
+        "threads",
+    ),
     "max_model_len",
 )
 """Options of commands that are options of LLM."""
@@ -27,7 +38,7 @@ ENGINE_OPTIONS = (
 
 def engine_options(given: Mapping[str, Any]) -> LLMOptions:
     """The engine's among a command's options."""
-    return {name: given[name] for name in ENGINE_OPTIONS if name in given}  # type: ignore[return-value]
+    return {name: given[name] for name in ENGINE_OPTIONS if given.get(name) is not None}  # type: ignore[return-value]
 
 
 def load(model: str, draft: list[str] | None, batch: int, **settings: Unpack[LLMOptions]) -> LLM:

@@ -27,6 +27,8 @@ class Needs:
 
     trees: bool = False
     """It may propose trees, so it wants a rule that verifies them."""
+    sequential: bool = False
+    """It runs a pass of its own for each further token of a draft."""
     hidden_layers: tuple[int, ...] = ()
     """Target layers whose hidden states it wants to observe. Where a file says which, the live
     drafter has an attribute `hidden_layers` of its own."""
@@ -89,8 +91,8 @@ class Observation:
 
     context: DraftContext
     draft: Draft
-    """What was verified: a drafter may be one source of several, and a grammar may cut drafts, so
-    it need not be what the drafter proposed."""
+    """What was verified. It need not be what the drafter proposed: a grammar may cut drafts, one
+    of several joined sources knows the others' tokens too, and a step may use another drafter."""
     start: int
     """Position of the first of the request's tokens that the pass ran."""
     path: tuple[int, ...]

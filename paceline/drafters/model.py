@@ -36,7 +36,7 @@ class DraftModel:
     """Draft only from the first so many ids, mostly the frequent ones; a head that is cut is
     quicker."""
 
-    needs = Needs()
+    needs = Needs(sequential=True)
 
     def build(self, host: Host) -> LiveDrafter:
         """Load it beside the target; raises VocabularyError where its ids mean other text."""

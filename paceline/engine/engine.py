@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
 from paceline.cache import BlockPool
@@ -23,11 +24,19 @@ from paceline.engine.settings import check_ids, check_structured
 from paceline.engine.step import Step
 from paceline.errors import ConfigError, RequestError, UnknownNameError
 from paceline.models import LoadedModel
+from paceline.plan.decision import BudgetFor, Candidate, Decision, Mode, Share
 from paceline.registry import OptionString
 from paceline.runtime import Runner
 from paceline.sampling.grammar import Grammars
-from paceline.types import Delta, FinishReason, Output, Request, StepStats
-from paceline.verify import choose_rule
+from paceline.types import (
+    Delta,
+    FinishReason,
+    Output,
+    Request,
+    Speculation,
+    StepStats,
+)
+from paceline.verify import choose_rule, rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +52,8 @@ class Engine:
 
     `add` queues a request, `step` runs one pass and returns what it committed, `abort` ends a
     request at once. One that cannot go on ends with FinishReason.ERROR, and disturbs no other.
-    `listeners` are called with the StepStats of every step.
+    `budget_for` settles what each step may draft, and `listeners` are called with its StepStats.
+    Unless told otherwise, a request drafts as many tokens as it asks for, or its drafter's own k.
     """
 
     def __init__(self, model: LoadedModel, config: EngineConfig | None = None) -> None:
@@ -52,10 +62,10 @@ class Engine:
         self.max_model_len = context_of(self.config, model)
         self.pool = build_pool(self.config, model, self.max_model_len)
         self.listeners: list[Callable[[StepStats], None]] = []
+        self.budget_for: BudgetFor = self._own_lengths
         num_slots = self.pool.num_blocks * self.pool.block_tokens
         runner = Runner.allocate(model, num_slots, self.config.cache.kv_dtype)
         self._drafters = self._load_drafters(runner)
-        self._default = next(iter(self.config.speculation.drafts), OFF)
         self._scheduler = Scheduler(scheduler, self.pool)
         self._step = Step(
             self._scheduler,
@@ -87,26 +97,20 @@ class Engine:
         if not isinstance(asked.prediction, str):
             self._check_vocabulary("predicted output", asked.prediction)
         check_structured(params)
-        name = self._resolve(asked.drafter or (PREDICTION if asked.prediction else None))
-        options = self._drafters[name].options
         seed = params.seed if params.seed is not None else secrets.randbits(64)
         limits = Limits(max_model_len=self.max_model_len, eos_ids=self.model.spec.eos_ids)
         matcher = None
         if params.structured is not None:
             matcher = self._grammars.compile(params.structured).matcher()
         sequence = Sequence(request, self.model.tokenizer, self.pool, limits, seed, matcher)
-        rule = asked.rule or self.config.speculation.rule
-        sequence.rule = choose_rule(rule, params, trees=options.needs.trees)
-        lengths = (asked.k, self.config.speculation.k, options.k)
-        sequence.k = next(k for k in lengths if k is not None) if name != OFF else 0
-        sequence.drafter = name
+        self._settle(sequence)
         self._sequences[request.id] = sequence
         self._scheduler.add(sequence)
 
     def step(self) -> list[Delta]:
         """Run one pass; a failed pass ends every request and leaves the pool idle."""
         try:
-            deltas, stats = self._step.run(lambda sequence: sequence.k)
+            deltas, stats = self._step.run(self.budget_for)
         except BaseException:
             for sequence in list(self._scheduler):
                 self.abort(sequence.request.id)
@@ -129,8 +133,7 @@ class Engine:
         if sequence.finish_reason is None:
             sequence.finish(FinishReason.ABORT)
         if sequence in self._scheduler:
-            self._scheduler.remove(sequence)
-            self._drafters[sequence.drafter].live.release(request_id)
+            self._step.release(sequence)
         return self.take(request_id)
 
     def _check_prompt(self, prompt_ids: tuple[int, ...]) -> None:
@@ -148,9 +151,60 @@ class Engine:
         if not all(0 <= token < size for token in ids):
             raise RequestError(f"A {what} id is not in 0 .. {size - 1}.")
 
-    def _resolve(self, asked: str | None) -> str:
+    def _settle(self, sequence: Sequence) -> None:
+        """Drafters, rule and draft length of a new sequence."""
+        asked, params = sequence.request.speculation, sequence.params
+        rule = asked.rule or self.config.speculation.rule
+        names = self._verifiable(self._allowed(asked), rule)
+        k = self._length(asked, names[0])
+        if k is not None:
+            names = names[:1]
+        trees = any(self._drafters[name].options.needs.trees for name in names)
+        sequence.drafters, sequence.k = names, k
+        sequence.rule = choose_rule(rule, params, trees=trees)
+        if k is None and sequence.rule.sampled and params.seed is not None:
+            # Its text depends on drafter and length, so the seed holds only while both are fixed.
+            sequence.drafters, sequence.k = names[:1], self._drafters[names[0]].options.k
+
+    @property
+    def drafters(self) -> Mapping[str, Drafter]:
+        """The options of the drafters that were loaded, by option string."""
+        return {name: loaded.options for name, loaded in self._drafters.items()}
+
+    def _allowed(self, asked: Speculation) -> tuple[str, ...]:
+        """The drafters a request may use; the one it names, or all that might help it."""
+        if asked.drafter is not None:
+            return (self._resolve(asked.drafter),)
+        guessed = (PREDICTION,) if asked.prediction else ()
+        names = tuple(map(self._resolve, guessed)) + self.config.speculation.drafts
+        return tuple(dict.fromkeys(names)) or (OFF,)
+
+    def _verifiable(self, names: tuple[str, ...], rule: str | None) -> tuple[str, ...]:
+        """Those whose drafts the rule verifies; all, where that leaves none."""
+        if rule is None or rules[rule].trees:
+            return names
+        chains = tuple(n for n in names if not self._drafters[n].options.needs.trees)
+        return chains or names
+
+    def _length(self, asked: Speculation, name: str) -> int | None:
+        """The draft length that is fixed; None where it is left to the controller."""
+        if name == OFF:
+            return 0
+        lengths = (asked.k, self.config.speculation.k, self._drafters[name].options.k)
+        fixed = next(k for k in lengths if k is not None)
+        return None if isinstance(fixed, str) else fixed
+
+    def _own_lengths(self, requests: Items[Candidate], prefill_rows: int) -> Decision:
+        """The budgets where no controller steers."""
+        del prefill_rows
+        shares = {}
+        for one in requests:
+            own = self._drafters[one.drafters[0]].options.k
+            shares[one.id] = Share(one.drafters[0], own if one.k is None else one.k)
+        return Decision(shares=shares, mode=Mode.PINNED, reason="pinned: no controller steers")
+
+    def _resolve(self, name: str) -> str:
         """The loaded drafter a request means: an option string, or a drafter's name if unique."""
-        name = asked or self._default
         if name in self._drafters:
             return name
         matches = [known for known in self._drafters if OptionString.parse(known).name == name]

@@ -14,6 +14,7 @@ import torch
 from paceline.config import EngineConfig
 from paceline.engine.engine import Engine
 from paceline.engine.options import LLMOptions, configure
+from paceline.engine.steering import steer
 from paceline.errors import RequestError
 from paceline.kernels.library import available, use_threads
 from paceline.models import Message, Progress, load_model, render_chat
@@ -29,11 +30,12 @@ class LLM:
 
     Args:
         model: an alias (`paceline models`), a hub id, a folder or a GGUF file.
-        draft: option strings of the drafters to load; the first one is the default.
+        draft: option strings of the drafters to load. The first one is the default; with k="auto"
+            the engine chooses one, and how many tokens it drafts, step by step.
         config: the whole configuration; `options` override single fields of it.
         progress: called with (done, total, what) while the model is pulled and loaded.
-        options: k, rule, dtype, kernels, quantize, kv_dtype, device, threads,
-            max_model_len, max_num_requests.
+        options: k, max_k, plan, rule, dtype, kernels, quantize, kv_dtype, device,
+            threads, max_model_len, max_num_requests.
 
     Raises:
         PacelineError: the model, a drafter or an option cannot be used.
@@ -64,6 +66,7 @@ class LLM:
         )
         self.tokenizer = self.model.tokenizer
         self.engine = Engine(self.model, self.config)
+        steer(self.engine)
         self.load_seconds = time.perf_counter() - started
         self._ids = count()
         self._lock = threading.RLock()

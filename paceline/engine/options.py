@@ -16,7 +16,9 @@ C = TypeVar("C")
 class LLMOptions(TypedDict, total=False):
     """Single settings; None, where it is allowed, leaves the configuration's value."""
 
-    k: int | None
+    k: int | str | None
+    max_k: tuple[tuple[int, ...], ...]
+    plan: str | None
     rule: str | None
     dtype: str
     kernels: str

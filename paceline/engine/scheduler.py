@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from paceline.cache import BlockPool
 from paceline.config import SchedulerConfig
 from paceline.engine.sequence import Sequence
+from paceline.plan.decision import PLAIN, BudgetFor, Decision, Mode
 
-BudgetFor = Callable[[Sequence], int]
-"""How many tokens may be drafted for a sequence, settled before anything is drawn."""
+NOTHING_DECODES = Decision(shares={}, mode=Mode.PLAIN, reason="plain: no request decodes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,8 @@ class Work:
     """Tokens of the sequence to run, from its first one that is not in the cache."""
     budget: int
     """Most nodes that may be drafted; 0 while prefilling."""
+    drafter: str
+    """Which drafts them; "" where the budget is 0."""
     decodes: bool
     """Whether it is a pass that counts as decoding, not as prefill."""
     samples: bool
@@ -33,6 +36,7 @@ class Work:
 class Plan:
     """The next pass."""
 
+    decision: Decision
     work: list[Work] = field(default_factory=list)
     preempted: int = 0
 
@@ -68,25 +72,40 @@ class Scheduler:
 
     def schedule(self, budget_for: BudgetFor) -> Plan:
         """Decoding sequences first, then prompts in chunks, within the rows of one pass."""
-        plan, max_rows = Plan(), self._config.max_rows
+        max_rows = self._config.max_rows
         decoding = [s for s in self.running if s.decodes]
+        plan = Plan(self._decide(decoding, budget_for))
         for place, sequence in enumerate(decoding, start=1):
             # The last row of the pass goes to a sequence, not to another's draft.
-            self._place(plan, sequence, max_rows - (len(decoding) - place), budget_for)
+            self._place(plan, sequence, max_rows - (len(decoding) - place))
         for sequence in [s for s in self.running if not s.decodes]:
-            self._place(plan, sequence, max_rows, budget_for)
+            self._place(plan, sequence, max_rows)
         while plan.rows < max_rows and self._admit():
-            self._place(plan, self.running[-1], max_rows, budget_for)
+            self._place(plan, self.running[-1], max_rows)
         return plan
 
-    def _place(self, plan: Plan, sequence: Sequence, max_rows: int, budget_for: BudgetFor) -> None:
+    def _decide(self, decoding: list[Sequence], budget_for: BudgetFor) -> Decision:
+        """The budgets of the sequences that decode, settled before anything is drawn."""
+        if not decoding:
+            return NOTHING_DECODES
+        return budget_for([s.candidate() for s in decoding], self._prompt_rows(len(decoding)))
+
+    def _prompt_rows(self, decoding: int) -> int:
+        """Rows of prompts that the pass will hold, if no block runs short."""
+        free = self._config.max_num_requests - len(self.running)
+        prompts = [s.pending for s in self.running if not s.decodes]
+        prompts += [s.pending for s in islice(self.waiting, free)]
+        return min(sum(prompts), self._config.max_rows - decoding)
+
+    def _place(self, plan: Plan, sequence: Sequence, max_rows: int) -> None:
         """Add the sequence's work to the plan, unless no row is left or it must give way."""
         rows_left = max_rows - plan.rows
         if rows_left < 1 or sequence not in self.running:
             return
         decodes = sequence.decodes
         rows = min(sequence.pending, rows_left)
-        budget = min(budget_for(sequence), sequence.room, rows_left - 1) if decodes else 0
+        share = plan.decision.shares.get(sequence.request.id, PLAIN) if decodes else PLAIN
+        budget = min(share.k, sequence.room, rows_left - 1)
         end = sequence.computed + rows
         if self._lacks(sequence, end + budget):
             budget = 0
@@ -97,7 +116,8 @@ class Scheduler:
                 return
         sequence.table.grow(end + budget)
         samples = rows == sequence.pending
-        plan.work.append(Work(sequence, rows, budget, decodes, samples))
+        drafter = share.drafter if budget else ""
+        plan.work.append(Work(sequence, rows, budget, drafter, decodes, samples))
 
     def _lacks(self, sequence: Sequence, tokens: int) -> bool:
         return sequence.table.missing(tokens) > self._pool.free_count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 from paceline.cache import BlockPool, BlockTable
@@ -12,6 +13,7 @@ from paceline.engine.settings import setting_ids
 from paceline.engine.stop import OutputText, ends
 from paceline.errors import PacelineError, RequestError
 from paceline.models import Tokenizer
+from paceline.plan.decision import Candidate
 from paceline.sampling import History
 from paceline.sampling.grammar import Matcher
 from paceline.tree import Draft
@@ -44,10 +46,18 @@ class Tally:
     committed: int = 0
     reached: list[int] = field(default_factory=list)
     survived: list[int] = field(default_factory=list)
+    proposed_by: Counter[str] = field(default_factory=Counter)
 
-    def add(self, draft: Draft, path: tuple[int, ...], committed: int) -> None:
+    @property
+    def drafter(self) -> str:
+        """The one that proposed most; "" if none did."""
+        return max(self.proposed_by, key=self.proposed_by.__getitem__, default="")
+
+    def add(self, drafter: str, draft: Draft, path: tuple[int, ...], committed: int) -> None:
         """Count one pass that was not prefill."""
         self.passes += 1
+        if draft:
+            self.proposed_by[drafter] += len(draft)
         self.proposed += len(draft)
         self.accepted += len(path)
         self.committed += committed
@@ -106,8 +116,10 @@ class Sequence:
         self._started = self._first_token = self._last_token = 0.0
 
     rule: Rule
-    drafter: str
-    k: int
+    drafters: tuple[str, ...]
+    """Those it may use; the first one unless the controller chooses."""
+    k: int | None
+    """Its draft length; None leaves it to the controller."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -134,6 +146,16 @@ class Sequence:
         """How many drafted tokens could still be committed, the pass's own token aside."""
         left = self.params.max_tokens - self.output_tokens
         return max(0, min(left, self.limits.max_model_len - len(self.tokens)) - 1)
+
+    def candidate(self) -> Candidate:
+        """What a budget is settled from."""
+        return Candidate(
+            id=self.request.id,
+            drafters=self.drafters,
+            room=self.room,
+            context_tokens=self.computed,
+            k=self.k,
+        )
 
     def chooser(self) -> Keyed:
         """The draws of the next pass."""
@@ -238,7 +260,7 @@ class Sequence:
             choice=self.request.choice,
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
-            drafter=self.drafter,
+            drafter=self.tally.drafter or self.drafters[0],
             rule=self.rule.name,
             counts=self.tally.counts(),
             timing=Timing(

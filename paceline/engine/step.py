@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -16,14 +16,15 @@ from paceline.cache import BlockPool, Slots
 from paceline.drafters import LiveDrafter, Observation
 from paceline.engine.legal import under_grammar
 from paceline.engine.proposal import Proposal
-from paceline.engine.scheduler import BudgetFor, Plan, Scheduler
+from paceline.engine.scheduler import Plan, Scheduler
 from paceline.engine.scores import Failures, Told, split_rows, target_laws
 from paceline.engine.sequence import Sequence
 from paceline.errors import ConfigError, PacelineError
+from paceline.plan.decision import BudgetFor
 from paceline.runtime import Runner, pack
 from paceline.sampling import RowLaw
 from paceline.tree import NO_DRAFT, Draft, kv_moves
-from paceline.types import Delta, StepStats, TokenLogprobs
+from paceline.types import Delta, DraftStats, StepStats, TokenLogprobs
 from paceline.verify import Verdict
 
 
@@ -50,13 +51,15 @@ class Step:
     pool: BlockPool
     drafters: Mapping[str, LiveDrafter]
     hidden_layers: tuple[int, ...] = ()
+    ended: list[str] = field(default_factory=list)
+    """Requests that ended since the last statistics."""
 
     def run(self, budget_for: BudgetFor) -> tuple[list[Delta], StepStats]:
         """Run one pass; return what it committed and its statistics."""
         clock = Clock()
         plan = self.scheduler.schedule(budget_for)
         clock.lap("schedule")
-        proposals = self._propose(plan)
+        proposals, draft_ms = self._propose(plan)
         clock.lap("propose")
         batch = pack([p.pass_rows() for p in proposals], self.hidden_layers)
         clock.lap("pack")
@@ -77,24 +80,35 @@ class Step:
         clock.lap("commit")
         self._observe(proposals, observations)
         clock.lap("observe")
-        return deltas, self._stats(plan, proposals, observations, clock.seconds)
+        stats = self._stats(plan, proposals, observations, clock.seconds)
+        return deltas, replace(stats, draft_ms=draft_ms)
 
-    def _propose(self, plan: Plan) -> list[Proposal]:
-        """Ask each drafter once for all its sequences."""
+    def release(self, sequence: Sequence) -> None:
+        """Take out a sequence that ended, and let its drafters forget it."""
+        self.scheduler.remove(sequence)
+        for name in sequence.drafters:
+            self.drafters[name].release(sequence.request.id)
+        self.ended.append(sequence.request.id)
+
+    def _propose(self, plan: Plan) -> tuple[list[Proposal], dict[str, float]]:
+        """Ask each drafter once for all its sequences; what each of them took, in ms."""
         contexts = [work.sequence.context() for work in plan.work]
-        drafts = [NO_DRAFT] * len(contexts)
+        drafts, draft_ms = [NO_DRAFT] * len(contexts), dict[str, float]()
         by_drafter: dict[str, list[int]] = defaultdict(list)
         for index, work in enumerate(plan.work):
             if work.budget:
-                by_drafter[work.sequence.drafter].append(index)
+                by_drafter[work.drafter].append(index)
         for name, group in by_drafter.items():
+            began = time.perf_counter()
             budgets = [plan.work[i].budget for i in group]
             proposed = self.drafters[name].propose([contexts[i] for i in group], budgets)
             for index, budget, draft in zip(group, budgets, proposed, strict=True):
                 self._check_draft(name, draft, budget)
                 matcher = contexts[index].history.matcher
                 drafts[index] = under_grammar(draft, matcher, budget) if matcher else draft
-        return [Proposal(*each) for each in zip(plan.work, contexts, drafts, strict=True)]
+            draft_ms[name] = 1e3 * (time.perf_counter() - began)
+        proposals = [Proposal(*each) for each in zip(plan.work, contexts, drafts, strict=True)]
+        return proposals, draft_ms
 
     def _check_draft(self, name: str, draft: Draft, budget: int) -> None:
         """A draft over its budget, or of what is no id (padding, say), is a drafter's fault."""
@@ -159,16 +173,16 @@ class Step:
             self.runner.move(np.concatenate(sources), np.concatenate(targets))
 
     def _observe(self, proposals: list[Proposal], observations: list[Observation]) -> None:
+        """Tell every drafter a sequence may use, whichever of them drafted."""
         by_drafter: dict[str, list[Observation]] = defaultdict(list)
         for proposal, seen in zip(proposals, observations, strict=True):
-            by_drafter[proposal.work.sequence.drafter].append(seen)
+            for name in proposal.work.sequence.drafters:
+                by_drafter[name].append(seen)
         for name, group in by_drafter.items():
             self.drafters[name].observe(group)
         for proposal in proposals:
-            sequence = proposal.work.sequence
-            if sequence.finish_reason:
-                self.scheduler.remove(sequence)
-                self.drafters[sequence.drafter].release(sequence.request.id)
+            if proposal.work.sequence.finish_reason:
+                self.release(proposal.work.sequence)
 
     def _stats(
         self,
@@ -178,6 +192,13 @@ class Step:
         seconds: dict[str, float],
     ) -> StepStats:
         decoding = [p for p in proposals if p.work.decodes]
+        drafts = [
+            draft_stats(p, seen)
+            for p, seen in zip(proposals, observations, strict=True)
+            if p.work.decodes
+        ]
+        ended = tuple(self.ended)
+        self.ended.clear()
         return StepStats(
             running=len(self.scheduler.running),
             waiting=len(self.scheduler.waiting),
@@ -189,6 +210,10 @@ class Step:
             preempted=plan.preempted,
             blocks_used=self.pool.used_count,
             seconds=seconds,
+            drafts=tuple(drafts),
+            ended=ended,
+            mode=plan.decision.mode,
+            reason=plan.decision.reason,
         )
 
 
@@ -229,7 +254,7 @@ def commit(
     path = verdict.path[: len(committed)]
     sequence.computed = len(sequence.tokens) - 1
     if work.decodes:
-        sequence.tally.add(draft, path, len(committed))
+        sequence.tally.add(work.drafter, draft, path, len(committed))
     return path, committed
 
 
@@ -242,4 +267,16 @@ def delta(sequence: Sequence, seen: Observation, logprobs: tuple[TokenLogprobs, 
         drafted=min(len(seen.path), len(seen.committed)),
         logprobs=logprobs,
         finish_reason=sequence.finish_reason,
+    )
+
+
+def draft_stats(proposal: Proposal, seen: Observation) -> DraftStats:
+    """What a listener is told of one request that decoded."""
+    return DraftStats(
+        request_id=proposal.work.sequence.request.id,
+        drafter=proposal.work.drafter,
+        budget=proposal.work.budget,
+        proposed=len(proposal.draft),
+        accepted=len(seen.path),
+        context_tokens=seen.start,
     )

@@ -19,7 +19,8 @@ from paceline.plan.probing import Prober
 RETURN_MARGIN = 0.03
 """Drafting begins again only where it promises so much; it ends where it promises nothing."""
 DWELL = 8
-"""Least plain passes once drafts have stopped to pay."""
+"""Plain passes after which it is asked again whether drafts would pay, which nothing but trials
+tells meanwhile."""
 MEASURE_GAP = 128
 """Drafted passes after which a plain one is measured, so that what drafts must beat stays known."""
 FADED = 6.0
@@ -46,6 +47,9 @@ class Controller:
 
     def decide(self, requests: Sequence[Candidate], prefill_rows: int = 0) -> Decision:
         """Share out the next step's budget among the requests that decode."""
+        if requests and all(request.k is not None for request in requests):
+            self._pending = None
+            return pinned(requests, self.limits.ceiling(len(requests)))
         now = self.forecast.round(requests, prefill_rows)
         self._pending = self._choose(now)
         return self._pending.decision
@@ -69,17 +73,26 @@ class Controller:
     def _choose(self, now: Round) -> Pending:
         if why := self._forbidden(now):
             return self._plain(now, why)
-        best = self.forecast.best(now, self._in_use)
         if any(request.k for request in now.requests):
-            return self._drafted(now, best, "a request pinned its length")
-        if now.prefill_rows:
-            return self._beside_prompts(now, best)
+            return self._drafted(now, self._best(now), "a request pinned its length")
+        return self._beside_prompts(now) if now.prefill_rows else self._weigh(now)
+
+    def _weigh(self, now: Round) -> Pending:
+        """Draft where it promises enough; measure and try the other ways now and then."""
         if self._since_plain >= MEASURE_GAP:
             return self._plain(now, "to know what drafts must beat", Mode.MEASURE)
-        needed = 1.0 if self._in_use else 1 + RETURN_MARGIN
-        if best.speedup > needed and (self._in_use or self._plain_spell >= DWELL):
+        if not self._in_use and self._plain_spell % DWELL:
+            return self._rest(now, f"the plain spell is {self._plain_spell} passes old")
+        best, needed = self._best(now), 1.0 if self._in_use else 1 + RETURN_MARGIN
+        if best.speedup > needed:
             return self._try(now, best) or self._drafted(now, best, worth(now, best))
-        why = f"the best draft promises {best.speedup:.2f} of the {needed:.2f} it needs"
+        return self._rest(now, f"drafts promise {best.speedup:.2f} of the {needed:.2f} they need")
+
+    def _best(self, now: Round) -> Outlook:
+        return self.forecast.best(now, self._in_use)
+
+    def _rest(self, now: Round, why: str) -> Pending:
+        """A plain pass, or one that tries something cheaply."""
         return self._try(now, self.forecast.plain(now)) or self._plain(now, why)
 
     def _forbidden(self, now: Round) -> str:
@@ -91,11 +104,11 @@ class Controller:
             return f"the operator's ceiling for {len(now.requests)} requests is 0"
         return ""
 
-    def _beside_prompts(self, now: Round, best: Outlook) -> Pending:
+    def _beside_prompts(self, now: Round) -> Pending:
         """A pass that prompts share says nothing of drafts, so it leaves the spell as it is."""
         if not self._in_use:
             return self._plain(now, "prompts fill the pass")
-        beside = self.forecast.beside_prompts(now, best)
+        beside = self.forecast.beside_prompts(now, self._best(now))
         return self._drafted(now, beside, f"what {now.prefill_rows} rows of prompts leave")
 
     def _try(self, now: Round, base: Outlook) -> Pending | None:
@@ -161,6 +174,18 @@ class Pending:
 
 
 NONE = Share("", 0)
+
+
+def pinned(requests: Sequence[Candidate], ceiling: int) -> Decision:
+    """The decision where every request has fixed its length: nothing is predicted, or learnt."""
+    shares = {
+        one.id: Share(one.drafters[0], min(one.k, one.room, ceiling))
+        for one in requests
+        if one.k and one.drafters and one.room and ceiling
+    }
+    return Decision(
+        shares=shares, mode=Mode.PINNED, reason="pinned: every request fixed its length"
+    )
 
 
 def decided(outlook: Outlook, mode: Mode, why: str) -> Decision:

@@ -17,10 +17,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from paceline.errors import ConfigError
 from paceline.plan.beta import Interval
 from paceline.plan.isotonic import interpolate, isotonic
 from paceline.plan.roofline import Machine, Weights, pass_time_s
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,9 @@ class PassCosts(Protocol):
 
     def ms(self, rows: float, context_tokens: float = 0.0) -> float:
         """Milliseconds of a pass."""
+
+    def many_ms(self, rows: Floats | Ints, context_tokens: Floats | float = 0.0) -> Floats:
+        """Those of passes[n] of rows[n], at one context or at contexts[n]."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,12 @@ class CostCurve:
         beyond = max(0.0, rows - self.knots[-1]) * self._last_slope
         inside = interpolate(rows, self.knots, self.values_ms)
         return inside + beyond + self.ms_per_context_token * context_tokens
+
+    def many_ms(self, rows: Floats | Ints, context_tokens: Floats | float = 0.0) -> Floats:
+        """Those of passes[n]."""
+        beyond = np.maximum(0.0, rows - self.knots[-1]) * self._last_slope
+        inside = np.interp(rows, self.knots, self.values_ms)
+        return np.asarray(inside + beyond + self.ms_per_context_token * context_tokens)
 
     @cached_property
     def _last_slope(self) -> float:
@@ -181,7 +196,7 @@ class DraftCosts:
         2 ms a pass of any rows and lengths (4, 2, 0): 4 passes, 8 ms.
         """
         active = [length for length in lengths if length > 0]
-        total = self.step_ms * bool(active) + self.request_ms * len(active)
+        total = self.fixed_ms(len(active))
         if self.passes is not None:
             for depth in range(max(active, default=0)):
                 rows = sum(length > depth for length in active)
@@ -193,7 +208,11 @@ class DraftCosts:
         if k == 0:
             return 0.0
         a_pass = 0.0 if self.passes is None else self.passes.ms(requests, context_tokens)
-        return self.step_ms + self.request_ms * requests + k * a_pass
+        return self.fixed_ms(requests) + k * a_pass
+
+    def fixed_ms(self, requests: int) -> float:
+        """Milliseconds that do not hang on the lengths."""
+        return self.step_ms * (requests > 0) + self.request_ms * requests
 
 
 FREE = DraftCosts()

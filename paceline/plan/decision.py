@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -18,6 +18,8 @@ class Mode(StrEnum):
     """One request tries a drafter that is not in use."""
     MEASURE = "measure"
     """A plain pass among drafted ones, so that the cost it is compared with stays known."""
+    PINNED = "pinned"
+    """Nothing was left to choose."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +55,14 @@ class Decision:
     """By request id."""
     mode: Mode
     reason: str
-    speedup: float
+    speedup: float = 1.0
     """Predicted over a plain step of the same batch."""
-    step_ms: float
-    """Predicted."""
+    step_ms: float = 0.0
+    """Predicted; 0 where nothing was."""
+
+
+BudgetFor = Callable[[Sequence[Candidate], int], Decision]
+"""Shares out a step's budget, from the requests that decode and the rows of prompts beside them."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,8 @@ class Step:
 class Limits:
     """What the operator allows."""
 
-    max_k: int = 16
-    """Per request, whatever the batch."""
+    max_k: int = 1024
+    """Per request, whatever the batch and whatever it asks for."""
     by_batch: tuple[tuple[int, int], ...] = ()
     """(batch size from which it holds, most tokens per request), rising; 0 switches off."""
     max_rows: int = 512

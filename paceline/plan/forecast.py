@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from paceline.plan.belief import (
     POOL_MEMORY,
     REQUEST_MEMORY,
@@ -14,8 +16,8 @@ from paceline.plan.belief import (
     Prior,
     wish_of,
 )
-from paceline.plan.budget import Prefill, Spent, Wish, spend
-from paceline.plan.costs import DraftCosts, PassCosts
+from paceline.plan.budget import Prefill, Spent, Wish, rates_alone, spend
+from paceline.plan.costs import DraftCosts, Floats, PassCosts
 from paceline.plan.decision import Candidate, Limits, Outcome, Share, Step
 from paceline.plan.live import LiveCosts, LiveDraftCosts
 
@@ -25,6 +27,8 @@ RETHINK = 8
 """Steps after which it is asked again which drafter suits a request."""
 FORGIVE_PASSES = 24
 """Passes after which a request that was left out is judged by its drafter's pool again."""
+LONGEST = 16
+"""The longest draft that is chosen freely."""
 NOTHING = Wish((), (), "")
 NO_SHARE = Share("", 0)
 HOPELESS = Expected(1e-3, 1.0, 1.0)
@@ -100,19 +104,22 @@ class Forecast:
             for name, paper in drafters.items()
         }
         self._beliefs: dict[tuple[str, str], Belief] = {}
-        self._favourites: dict[str, int] = {}
-        """Request -> place of the drafter that suits it best."""
+        self._choice: dict[str, str] = {}
+        """Request -> the drafter that suits it, as last thought over."""
+        self._settled_until = 0
+        """The step at which that is thought over again."""
         self._steps = 0
 
     @property
     def known_requests(self) -> int:
         """Requests that it remembers anything of."""
-        return len({request_id for request_id, _ in self._beliefs} | self._favourites.keys())
+        return len({request_id for request_id, _ in self._beliefs} | self._choice.keys())
 
     def round(self, requests: Sequence[Candidate], prefill_rows: int) -> Round:
         """The step to come."""
         ceiling = self.limits.ceiling(len(requests))
-        pools = {name: one.pool.expect(ceiling) for name, one in self.drafters.items()}
+        deep = min(ceiling, LONGEST)
+        pools = {name: one.pool.expect(deep) for name, one in self.drafters.items()}
         return Round(requests, prefill_rows, ceiling, pools)
 
     def plain_ms(self, now: Round) -> float:
@@ -128,19 +135,38 @@ class Forecast:
         """The best of: one drafter for all who may use it, or for each request its own best.
 
         Judged without the prompts that happen to share this pass; what they leave room for is a
-        matter of `beside_prompts`.
+        matter of `beside_prompts`. Which drafters draft is thought over every RETHINK steps, when
+        requests come or go, and when what is in use has ceased to pay; how much they draft, always.
         """
         now = replace(now, prefill_rows=0)
-        options = [[self._wish(r, name, now) for r in now.requests] for name in self.drafters]
-        if len(options) > 1:
-            by_request = enumerate(zip(*options, strict=True))
-            options.append([self._favourite(i, choices, now) for i, choices in by_request])
-        outlooks = [self._outlook(now, wishes) for wishes in options]
+        ids = [request.id for request in now.requests]
+        if ids == list(self._choice) and self._steps < self._settled_until:
+            outlook = self._outlook(now, self._wishes(now, self._choice))
+            if outlook.speedup > 1 or not in_use:
+                return outlook
+        choice, outlook = max(self._choices(now), key=lambda one: promise(one[1], in_use))
+        self._choice, self._settled_until = choice, self._steps + RETHINK
+        return outlook
 
-        def promise(outlook: Outlook) -> float:
-            return outlook.speedup * (1 + SWITCH_MARGIN * (in_use in outlook.drafters))
+    def _choices(self, now: Round) -> Iterator[tuple[dict[str, str], Outlook]]:
+        """Request -> drafter, in all ways that are looked at, and what would come of it."""
+        ids, rates = [request.id for request in now.requests], list[Floats]()
+        contexts = np.array([float(request.context_tokens) for request in now.requests])
+        for name, drafter in self.drafters.items():
+            choice = dict.fromkeys(ids, name)
+            wishes = self._wishes(now, choice)
+            if any(wish.gains for wish in wishes):
+                rates.append(rates_alone(wishes, self.target, drafter.costs.now, contexts))
+            else:
+                rates.append(np.zeros(len(ids)))
+            yield choice, self._outlook(now, wishes)
+        if len(rates) > 1:
+            names = list(self.drafters)
+            own = {r: names[place] for r, place in zip(ids, np.argmax(rates, 0), strict=True)}
+            yield own, self._outlook(now, self._wishes(now, own))
 
-        return max(outlooks, key=promise)
+    def _wishes(self, now: Round, choice: Mapping[str, str]) -> list[Wish]:
+        return [self._wish(request, choice[request.id], now) for request in now.requests]
 
     def beside_prompts(self, now: Round, best: Outlook) -> Outlook:
         """`best`, cut to what is worth its time in a pass that prompts have filled already."""
@@ -197,6 +223,7 @@ class Forecast:
 
     def fade(self, drafter: str, passes: float) -> None:
         """Weigh the evidence about a drafter as no more than so many passes."""
+        self._settled_until = self._steps + 1
         self.drafters[drafter].pool.evidence.fade(passes)
         for (_, name), belief in self._beliefs.items():
             if name == drafter:
@@ -206,7 +233,7 @@ class Forecast:
         """Drop a request that ended."""
         for name in self.drafters:
             self._beliefs.pop((request_id, name), None)
-        self._favourites.pop(request_id, None)
+        self._choice.pop(request_id, None)
 
     def _wish(self, request: Candidate, name: str, now: Round, fixed: int = 0) -> Wish:
         """What the drafter is expected to do for the request, within all limits."""
@@ -215,7 +242,7 @@ class Forecast:
         if name not in request.drafters or name not in self.drafters:
             return NOTHING
         pinned = request.k if request.k is not None else fixed
-        positions = min(request.room, now.ceiling, pinned or now.ceiling)
+        positions = min(request.room, now.ceiling, pinned or LONGEST)
         if request.k == 0 or positions <= 0:
             return NOTHING
         pool = now.pools[name]
@@ -229,16 +256,6 @@ class Forecast:
         """The wish for exactly what the shares give the request."""
         share = shares.get(request.id, NO_SHARE)
         return self._wish(request, share.drafter, now, share.k)
-
-    def _favourite(self, index: int, choices: Sequence[Wish], now: Round) -> Wish:
-        """The wish worth most if its request were alone; thought over now and then."""
-        request = now.requests[index]
-        known = self._favourites.get(request.id)
-        if known is None or (self._steps + index) % RETHINK == 0:
-            alone = replace(now, requests=[request])
-            rates = [self._spend(alone, [wish]).tokens_per_ms for wish in choices]
-            known = self._favourites[request.id] = rates.index(max(rates))
-        return choices[known]
 
     def _outlook(
         self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None
@@ -263,3 +280,8 @@ class Forecast:
             self.limits.max_rows,
             prefill,
         )
+
+
+def promise(outlook: Outlook, in_use: str) -> float:
+    """What a choice is worth, with what it takes to oust the drafter in use."""
+    return outlook.speedup * (1 + SWITCH_MARGIN * (in_use in outlook.drafters))

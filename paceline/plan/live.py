@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 
-from paceline.plan.costs import KNOTS, DraftCosts, PassCosts
+import numpy as np
+
+from paceline.plan.costs import KNOTS, DraftCosts, Floats, Ints, PassCosts
 from paceline.plan.isotonic import interpolate, isotonic
 
 MEMORY = 16
@@ -41,6 +43,12 @@ class LiveCosts:
         beyond = max(1.0, rows / KNOTS[-1])
         base = interpolate(rows, KNOTS, self._table) * beyond
         return base + self._context_ms * context_tokens
+
+    def many_ms(self, rows: Floats | Ints, context_tokens: Floats | float = 0.0) -> Floats:
+        """Those of passes[n]."""
+        beyond = np.maximum(1.0, rows / KNOTS[-1])
+        base = np.interp(rows, KNOTS, self._table) * beyond
+        return np.asarray(base + self._context_ms * context_tokens)
 
     def seen(self, rows: int) -> float:
         """Measured passes near so many rows."""
@@ -123,3 +131,7 @@ class Paced:
     def ms(self, rows: float, context_tokens: float = 0.0) -> float:
         """Milliseconds of a pass."""
         return self._factor * self._costs.ms(rows, context_tokens)
+
+    def many_ms(self, rows: Floats | Ints, context_tokens: Floats | float = 0.0) -> Floats:
+        """Those of passes[n]."""
+        return self._factor * self._costs.many_ms(rows, context_tokens)

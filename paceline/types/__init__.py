@@ -2,6 +2,7 @@
 
 from paceline.types.output import (
     Delta,
+    DraftStats,
     FinishReason,
     Output,
     Span,
@@ -11,15 +12,19 @@ from paceline.types.output import (
     TokenLogprobs,
 )
 from paceline.types.request import (
+    AUTO,
     Request,
     Speculation,
+    check_length,
 )
 from paceline.types.sampling import (
     SamplingParams,
 )
 
 __all__ = [
+    "AUTO",
     "Delta",
+    "DraftStats",
     "FinishReason",
     "Output",
     "Request",
@@ -30,4 +35,5 @@ __all__ = [
     "StepStats",
     "Timing",
     "TokenLogprobs",
+    "check_length",
 ]

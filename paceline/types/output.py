@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -123,6 +123,21 @@ class Output:
     timing: Timing
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DraftStats:
+    """What one step made of one request that decoded."""
+
+    request_id: str
+    drafter: str
+    """"" where nothing might be drafted."""
+    budget: int
+    """Tokens that might be drafted, settled before anything was drawn."""
+    proposed: int
+    accepted: int
+    context_tokens: int
+    """Tokens of the request whose keys and values the pass read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepStats:
     """One engine step, for whoever listens."""
@@ -138,3 +153,23 @@ class StepStats:
     blocks_used: int
     seconds: dict[str, float]
     """Wall time by phase: schedule, propose, pack, forward, laws, verify, commit, observe."""
+    draft_ms: dict[str, float] = field(default_factory=dict)
+    """Of the phase propose, what each drafter took."""
+    drafts: tuple[DraftStats, ...] = ()
+    """Of every request that decoded."""
+    ended: tuple[str, ...] = ()
+    """Requests that finished in the step, or were aborted since the one before."""
+    mode: str = ""
+    """What the budgets were for: speculate, plain, probe, measure, pinned."""
+    reason: str = ""
+    """Why they were what they were."""
+
+    @property
+    def step_ms(self) -> float:
+        """The whole step."""
+        return 1e3 * sum(self.seconds.values())
+
+    @property
+    def pass_ms(self) -> float:
+        """The whole step but for drafting."""
+        return self.step_ms - sum(self.draft_ms.values())

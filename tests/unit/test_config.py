@@ -26,7 +26,7 @@ def test_nested_values_build_nested_parts() -> None:
 def test_a_typo_raises_and_names_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="'block_token'; did you mean 'block_tokens'"):
         from_mapping(EngineConfig, {"cache": {"block_token": 8}})
-    with pytest.raises(ConfigError, match="'k' must be an integer, not 'x'"):
+    with pytest.raises(ConfigError, match="k must be a number or 'auto', not 'x'"):
         from_mapping(EngineConfig, {"speculation": {"k": "x"}})
 
 
@@ -45,8 +45,8 @@ def test_named_arguments_land_in_their_parts() -> None:
 @pytest.mark.parametrize(
     ("part", "values", "complaint"),
     [
-        (SpeculationConfig, {"k": 2.5}, "k must be an integer or None, not 2.5."),
-        (SpeculationConfig, {"k": True}, "k must be an integer or None, not True."),
+        (SpeculationConfig, {"k": 2.5}, "k must be an integer or a string or None, not 2.5."),
+        (SpeculationConfig, {"k": True}, "k must be an integer or a string or None, not True."),
         (SpeculationConfig, {"drafts": 5}, "drafts must be a string or a sequence of strings, not"),
         (SchedulerConfig, {"max_rows": "9"}, "max_rows must be an integer, not '9'."),
         (CacheConfig, {"prefix_caching": "no"}, "prefix_caching must be True or False, not 'no'."),

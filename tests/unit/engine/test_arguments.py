@@ -50,7 +50,7 @@ def test_settings_of_another_type(settings: dict[str, Any], complaint: str) -> N
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        ({"k": 2.5}, "k must be an integer or None, not 2.5."),
+        ({"k": 2.5}, "k must be an integer or a string or None, not 2.5."),
         ({"drafter": 5}, "drafter must be a string or None, not 5."),
         (
             {"prediction": [1.5]},
@@ -137,8 +137,8 @@ def test_a_stream_is_of_one_prompt(mini: LLM) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"k": 2.5}, "k must be an integer or None, not 2.5."),
-        ({"k": "a"}, "k must be an integer or None, not 'a'."),
+        ({"k": 2.5}, "k must be an integer or a string or None, not 2.5."),
+        ({"k": "a"}, "k must be a number or 'auto', not 'a'."),
         ({"device": None}, "device must be a string, not None."),
         ({"draft": 5}, "draft must be a string or a sequence of strings, not 5."),
         ({"draft": None}, "draft must be a string or a sequence of strings, not None."),

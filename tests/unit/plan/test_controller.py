@@ -190,7 +190,8 @@ def test_an_operator_sets_ceilings_by_batch_size():
     assert ask(policy).shares["r0"].k == 4
     assert {share.k for share in ask(policy, batch=4).shares.values()} == {1}
     off = ask(policy, batch=5, k=3)
-    assert (off.shares, off.reason) == ({}, "plain: the operator's ceiling for 5 requests is 0")
+    assert (off.shares, off.mode) == ({}, Mode.PINNED)
+    assert ask(policy, batch=5).reason == "plain: the operator's ceiling for 5 requests is 0"
     with pytest.raises(ConfigError, match="must rise"):
         Limits(by_batch=((4, 1), (2, 2)))
     with pytest.raises(ConfigError, match=">= 0"):

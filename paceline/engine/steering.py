@@ -1,0 +1,86 @@
+"""The controller at an engine's wheel: it settles every step's budgets and hears what came of them.
+
+The engine knows nothing of it: it asks `budget_for` and calls its listeners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from paceline.config import EngineConfig
+from paceline.drafters import Drafter
+from paceline.engine.engine import Engine
+from paceline.plan.controller import Controller
+from paceline.plan.decision import Candidate, Decision, Limits, Outcome, Step
+from paceline.plan.forecast import DrafterOnPaper
+from paceline.plan.record import MeasuredPlan
+from paceline.plan.unmeasured import TARGET, drafts
+from paceline.types import StepStats
+
+
+class Steering:
+    """A controller, told in the engine's own words."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+
+    def budget_for(self, requests: Sequence[Candidate], prefill_rows: int) -> Decision:
+        """The budgets of the step to come."""
+        return self.controller.decide(requests, prefill_rows)
+
+    def observe(self, stats: StepStats) -> None:
+        """Learn from a step."""
+        if stats.drafts:
+            self.controller.observe(told(stats))
+        for request_id in stats.ended:
+            self.controller.forget(request_id)
+
+
+def steer(engine: Engine) -> Steering:
+    """Put a controller at the engine's wheel, with the costs of its plan or none measured yet.
+
+    Raises:
+        ConfigError: the plan cannot be read, or is for other models.
+    """
+    plan = engine.config.speculation.plan
+    measured = None if plan is None else MeasuredPlan.read(plan)
+    papers = on_paper(engine.drafters, measured)
+    target = TARGET if measured is None else measured.target
+    steering = Steering(Controller(target, papers, limits_of(engine.config)))
+    engine.budget_for = steering.budget_for
+    engine.listeners.append(steering.observe)
+    return steering
+
+
+def on_paper(
+    options: Mapping[str, Drafter], measured: MeasuredPlan | None
+) -> dict[str, DrafterOnPaper]:
+    """What is known of each drafter before it ran; one that never drafts is left out."""
+    known = measured.drafters if measured else {}
+    return {
+        name: known.get(name) or DrafterOnPaper(drafts(drafter.needs.sequential))
+        for name, drafter in options.items()
+        if drafter.k
+    }
+
+
+def limits_of(config: EngineConfig) -> Limits:
+    """What the operator allows."""
+    schedule = tuple((requests, k) for requests, k in config.speculation.max_k)
+    return Limits(by_batch=schedule, max_rows=config.scheduler.max_rows)
+
+
+def told(stats: StepStats) -> Step:
+    """The step as the controller knows it; a draft that found no room tells nothing."""
+    outcomes = [
+        Outcome(one.request_id, one.proposed, one.accepted)
+        for one in stats.drafts
+        if one.budget or not one.drafter
+    ]
+    return Step(
+        rows=stats.prefill_rows + stats.verify_rows,
+        pass_ms=stats.pass_ms,
+        draft_ms=stats.draft_ms,
+        outcomes=outcomes,
+        prefill_rows=stats.prefill_rows,
+    )
