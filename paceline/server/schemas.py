@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from paceline.server.messages import Content, Message, NamedTool, Strict, Tool
 
 Token = Annotated[int, Field(ge=0, lt=1 << 31)]
 Texts = Annotated[list[str], Field(max_length=16)]
+NO_TOOL = "none"
 Many = Field(default=None, max_length=1024)
-
-
-class Strict(BaseModel):
-    """Nothing is converted, nothing unknown is let through."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Inert(Strict):
@@ -44,16 +41,6 @@ class SpeculationFields(Strict):
         if not self.enabled and (self.drafter, self.k, self.rule) != (None, None, None):
             raise ValueError("enabled false takes no drafter, k or rule")
         return self
-
-
-class TextPart(Strict):
-    """A piece of a message."""
-
-    type: Literal["text"]
-    text: str
-
-
-Content = str | Annotated[list[TextPart], Field(max_length=256)]
 
 
 class PredictionFields(Strict):
@@ -191,71 +178,6 @@ class CompletionRequest(Sampling):
         return self
 
 
-class FunctionCall(Strict):
-    """A call the model made."""
-
-    name: str
-    arguments: str
-
-
-class ToolCall(Strict):
-    """A call in an assistant's message."""
-
-    id: str
-    type: Literal["function"]
-    function: FunctionCall
-
-
-class Message(Strict):
-    """One message of a conversation."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Content | None = None
-    name: str | None = None
-    tool_calls: Annotated[list[ToolCall] | None, Field(max_length=128)] = None
-    tool_call_id: str | None = None
-    refusal: None = None
-
-    @model_validator(mode="after")
-    def _has_what_its_role_needs(self) -> Message:
-        if self.content is None and not (self.role == "assistant" and self.tool_calls):
-            raise ValueError("a message needs content")
-        if self.tool_calls is not None and self.role != "assistant":
-            raise ValueError("tool_calls are the assistant's")
-        if (self.role == "tool") != (self.tool_call_id is not None):
-            raise ValueError("tool_call_id is for the role tool, which needs it")
-        return self
-
-
-class FunctionSpec(Strict):
-    """A function the model may call."""
-
-    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
-
-
-class Tool(Strict):
-    """A tool; functions are the only kind."""
-
-    type: Literal["function"]
-    function: FunctionSpec
-
-
-class FunctionName(Strict):
-    """A function by name."""
-
-    name: str
-
-
-class NamedTool(Strict):
-    """The tool that must be called."""
-
-    type: Literal["function"]
-    function: FunctionName
-
-
 class ChatRequest(Sampling):
     """POST /v1/chat/completions."""
 
@@ -276,9 +198,14 @@ class ChatRequest(Sampling):
         lengths = {self.max_tokens, self.max_completion_tokens} - {None}
         if len(lengths) > 1:
             raise ValueError("max_tokens and max_completion_tokens differ; give one of them")
-        if not self.tools and self.tool_choice not in (None, "none"):
+        if not self.tools and self.tool_choice not in (None, NO_TOOL):
             raise ValueError("tool_choice needs tools")
         return self
+
+    @property
+    def offered(self) -> list[Tool]:
+        """The tools the model may call."""
+        return [] if self.tool_choice == NO_TOOL else self.tools or []
 
 
 class TokenizeRequest(Strict):
