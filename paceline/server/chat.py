@@ -17,7 +17,7 @@ from paceline.server.logprobs import chat_entries
 from paceline.server.messages import Message
 from paceline.server.pieces import Piece
 from paceline.server.schemas import ChatRequest
-from paceline.server.tokens import grouped, joined
+from paceline.server.tokens import grouped
 from paceline.server.tools import Call, CallReader, call_grammar
 from paceline.types import FinishReason, Request
 
@@ -131,7 +131,7 @@ class ChatForm(Form):
 
     def empty(self, index: int) -> dict[str, Any]:
         """A choice without anything."""
-        message = {"role": "assistant", "content": None, "refusal": None}
+        message = {"role": "assistant", "content": "", "refusal": None}
         return {"index": index, "message": message, "logprobs": None, "finish_reason": None}
 
     def add(self, choice: dict[str, Any], part: dict[str, Any]) -> None:
@@ -141,10 +141,15 @@ class ChatForm(Form):
         for call in delta.pop("tool_calls", ()):
             own = {key: value for key, value in call.items() if key != "index"}
             message.setdefault("tool_calls", []).append(own)
-        if delta.get("content"):
-            message["content"] = joined(message["content"], delta["content"])
-        if message["content"] is None and "tool_calls" not in message:
-            message["content"] = ""
+        message["content"] += delta.get("content", "")
+
+    def whole(self, chunks: Sequence[Chunk]) -> dict[str, Any]:
+        """As ever, but calls without a word beside them have null for content."""
+        reply = super().whole(chunks)
+        for message in (choice["message"] for choice in reply["choices"]):
+            if "tool_calls" in message and not message["content"]:
+                message["content"] = None
+        return reply
 
     def _reader(self, index: int) -> CallReader:
         return CallReader(f"call_{self.reply_id}_{index}", reads=bool(self.ask.offered))

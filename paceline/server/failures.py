@@ -14,6 +14,8 @@ from paceline.errors import ConfigError, EngineError, ModelFileError, RequestErr
 KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 """Status -> OpenAI's word for it, where it is neither a bad request nor the server's fault."""
 
+_TYPES = frozenset({"str", "int", "float", "bool", "dict", "list"})
+
 
 @dataclass(eq=False)
 class ApiError(Exception):
@@ -59,16 +61,22 @@ def told(error: BaseException, fields: Mapping[str, Any] | None = None) -> ApiEr
 
 def of_validation(error: ValidationError) -> ApiError:
     """The first thing that is wrong with a body, and where."""
-    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in problem["loc"] if not _is_branch(part)) or None
-    if problem["type"] == "json_invalid":
-        return ApiError(400, f"The body is not JSON: {problem['msg']}.")
-    if problem["type"] == "extra_forbidden":
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    # Of a value that may be several things, the one that was followed farthest was meant.
+    first = [p for p in problems if p["loc"][:1] == problems[0]["loc"][:1]]
+    depth = max(len(p["loc"]) for p in first)
+    nearest = [p for p in first if len(p["loc"]) == depth]
+    place = ".".join(str(part) for part in nearest[0]["loc"] if not _is_branch(part)) or None
+    kind = nearest[0]["type"]
+    if kind == "json_invalid":
+        return ApiError(400, f"The body is not JSON: {nearest[0]['msg']}.")
+    if kind == "extra_forbidden":
         return ApiError(400, f"'{place}' is not supported.", place, "unsupported_parameter")
-    reason = problem["msg"].removeprefix("Value error, ").rstrip(".")
-    return ApiError(400, f"{place or 'The body'}: {reason}.", place, "invalid_value")
+    reasons = [p["msg"].removeprefix("Value error, ").rstrip(".") for p in nearest]
+    told = ", or ".join(dict.fromkeys(reasons))
+    return ApiError(400, f"{place or 'The body'}: {told}.", place, "invalid_value")
 
 
 def _is_branch(part: str | int) -> bool:
     """Whether a part of a place names an alternative of a union, not a field."""
-    return isinstance(part, str) and not part.replace("_", "").replace(".", "").isalnum()
+    return isinstance(part, str) and (part in _TYPES or not part.replace("_", "").isalnum())

@@ -128,10 +128,13 @@ def grammar_of(tools: list[Tool], optional: bool, many: bool) -> str:
         lines.append(f'call_{number}: {name} args_{number} "}}"')
         lines.append(f"args_{number}: %json {json.dumps(schema)}")
     any_call = " | ".join(f"call_{number}" for number in range(len(tools)))
-    call = f'call: {json.dumps(OPEN)} "\\n" ({any_call}) "\\n" {json.dumps(CLOSE)}'
-    if optional:
-        start = "start: TEXT (call TEXT)*" if many else "start: TEXT (call TEXT)?"
-        text = f"TEXT: /(?s:.*)/ & ~/(?s:.*){OPEN}(?s:.*)/"
-        return "\n".join([start, text, call, *lines])
-    start = 'start: call ("\\n" call)*' if many else "start: call"
-    return "\n".join([start, call, *lines])
+    body = f'body: "\\n" ({any_call}) "\\n" {json.dumps(CLOSE)}'
+    repeat = "*" if many else "?"
+    if optional:  # the lazy lexeme ends at the first mark, and with it the freedom of the text
+        free = f"(?s:.*){OPEN}"
+        start = f"start: (lead body){repeat} REST"
+        rules = [f"lead[lazy]: /{free}/", f"REST: /(?s:.*)/ & ~/{free}(?s:.*)/"]
+    else:
+        start = f'start: call ("\\n" call){repeat}' if many else "start: call"
+        rules = [f"call: {json.dumps(OPEN)} body"]
+    return "\n".join([start, *rules, body, *lines])
