@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -63,6 +64,7 @@ class Live:
         """Nothing runs, nothing waits, no block is held."""
         service = self.app.state.service
         assert service.gate.inside == 0
+        asyncio.run(service.llm.call(lambda: None))  # aborts that were asked for come first
         self.llm.engine.pool.check_idle()
 
 

@@ -10,6 +10,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
@@ -18,7 +19,8 @@ from paceline.engine import Engine
 from paceline.metrics.drift import Drift
 from paceline.types import FinishReason, Output, StepStats
 
-disable_created_metrics()  # a second series for each counter, which nothing reads
+# They would be a second series for each counter, which nothing reads.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 FAST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 SLOW_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -35,6 +37,7 @@ class Meters:
         self.registry = CollectorRegistry()
         self._name_of = name_of
         self._drifts = defaultdict[str, Drift](Drift)
+        ProcessCollector(registry=self.registry)
         self._count_steps()
         self._count_drafts()
         self._count_requests()

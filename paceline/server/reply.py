@@ -19,7 +19,7 @@ T = TypeVar("T")
 log = logging.getLogger("paceline.server")
 
 EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
-DONE = b"data: [DONE]\n\n"
+DONE = {"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False}
 
 
 class Gone(Exception):  # noqa: N818 - the client's doing, no error
@@ -43,12 +43,17 @@ class Reply:
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self._generation.service.config.limits.request_timeout_s
         try:
-            async with asyncio.timeout(limit), self._generation as generation:
-                chunks = self._form.chunks(generation)
+            async with asyncio.timeout(limit):
+                # The places in the batch are free again before the client knows of the end.
+                async with self._generation as generation:
+                    chunks = self._form.chunks(generation)
+                    if self._form.ask.stream:
+                        await self._stream(chunks, send)
+                    else:
+                        whole = self._form.whole([chunk async for chunk in chunks])
                 if self._form.ask.stream:
-                    await self._stream(chunks, send)
+                    await send(DONE)
                 else:
-                    whole = self._form.whole([chunk async for chunk in chunks])
                     await JSONResponse(whole)(scope, receive, send)
         except Exception as error:
             await self._fail(error, scope, receive, send)
@@ -66,7 +71,6 @@ class Reply:
                 await send(start)
                 self._started = True
             await self._send(send, chunk | ({"usage": chunk.get("usage")} if wants_usage else {}))
-        await send({"type": "http.response.body", "body": DONE, "more_body": False})
 
     async def _send(self, send: Send, chunk: Chunk) -> None:
         text = json.dumps(chunk, ensure_ascii=False, separators=(",", ":"))
@@ -84,7 +88,7 @@ class Reply:
             await known.response()(scope, receive, send)
             return
         await self._send(send, known.body())
-        await send({"type": "http.response.body", "body": DONE, "more_body": False})
+        await send(DONE)
 
     def _summary(self) -> dict[str, Any]:
         outputs = self._generation.outputs.values()

@@ -32,6 +32,7 @@ GET = tool(
     },
     strict=True,
 )
+NO_SCHEMA = tool("x", {"properties": {"a": {"type": "nope"}}})
 ASKED: dict[str, Any] = {
     "messages": [{"role": "user", "content": "hi"}],
     "tools": [SET, GET],

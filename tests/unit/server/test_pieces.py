@@ -52,11 +52,12 @@ def test_pieces_join_to_the_output(
 ) -> None:
     ids = mini.tokenizer.encode(text + "x")[:end]
     pieces, found, shown, committed = Pieces(mini.tokenizer), [], "", []
-    for delta, whole in deltas(mini.tokenizer, ids, stop, cuts):
+    steps = [*deltas(mini.tokenizer, ids, stop, cuts)]
+    for delta, _ in steps:
         shown += delta.text
         committed += delta.token_ids
         found += pieces.push(delta)
         assert shown.startswith("".join(piece.text for piece in found))
     assert [piece.token for piece in found] == committed
-    assert "".join(piece.text for piece in found) == whole
+    assert "".join(piece.text for piece in found) == steps[-1][1]
     assert all(piece.drafter == "d" and piece.depth > 0 for piece in found)
