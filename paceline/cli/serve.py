@@ -109,13 +109,15 @@ def serve(
     from paceline.server.run import serve as serve_app
 
     config = server_config(given)
-    listening = bind(config)
-    llm = load(model, draft, max_concurrency, **engine_options(given))
-    log_to_stderr()
-    address, actual = listening.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
-    print(f"Serving {config.model_name} on http://{shown}:{actual}", file=sys.stderr, flush=True)
-    serve_app(build_app(llm, config), config, listening)
+    with bind(config) as listening:
+        llm = load(model, draft, max_concurrency, **engine_options(given))
+        log_to_stderr()
+        address, actual = listening.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        print(
+            f"Serving {config.model_name} on http://{shown}:{actual}", file=sys.stderr, flush=True
+        )
+        serve_app(build_app(llm, config), config, listening)
 
 
 def server_config(given: dict[str, Any]) -> ServerConfig:
