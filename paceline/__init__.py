@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paceline.config import EngineConfig
+    from paceline.engine.async_llm import AsyncLLM
     from paceline.engine.llm import LLM
     from paceline.errors import PacelineError
     from paceline.types import Delta, Output, SamplingParams, Speculation
 
 __all__ = [
     "LLM",
+    "AsyncLLM",
     "Delta",
     "EngineConfig",
     "Output",
@@ -27,6 +29,7 @@ __all__ = [
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOMES = {
+    "AsyncLLM": "paceline.engine.async_llm",
     "LLM": "paceline.engine.llm",
     "Delta": "paceline.types",
     "EngineConfig": "paceline.config",

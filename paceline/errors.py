@@ -9,6 +9,7 @@ PacelineError
 │   ├── UnsupportedModelError  an architecture or quantisation without an implementation
 │   └── VocabularyError   a draft whose ids do not mean what the target's mean
 ├── DownloadError         a pull that failed, or whose hash differs
+├── EngineError           a pass that failed: the requests in it are lost, the engine goes on
 └── CacheError            the block pool's books do not balance: a fault of the engine
 
 Messages are one sentence that names the thing and the mend.
@@ -65,6 +66,10 @@ class VocabularyError(ModelError):
 
 class DownloadError(PacelineError):
     """A pull failed."""
+
+
+class EngineError(PacelineError):
+    """A pass failed; its requests are lost."""
 
 
 class CacheError(PacelineError):

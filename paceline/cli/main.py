@@ -17,6 +17,7 @@ from paceline.cli.generate import generate
 from paceline.cli.models import models
 from paceline.cli.plan import plan
 from paceline.cli.pull import pull
+from paceline.cli.serve import serve
 from paceline.cli.start import INTERRUPTED
 from paceline.cli.theory import theory
 from paceline.cli.train import train
@@ -41,7 +42,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (generate, chat, pull, models, theory, plan, certify, export, doctor):
+for command in (generate, chat, serve, pull, models, theory, plan, certify, export, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")
 app.add_typer(train, name="train")

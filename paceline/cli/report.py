@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paceline.metrics import speculation_record
 from paceline.types import Output
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 def as_record(output: Output, load_s: float) -> dict[str, Any]:
     """The object that --json prints; the metric words are those of docs/architecture.md."""
-    counts = output.counts
     told: dict[str, Any] = {} if output.error is None else {"error": output.error}
     if output.logprobs is not None:
         told["logprobs"] = [*map(asdict, output.logprobs)]
@@ -29,18 +29,7 @@ def as_record(output: Output, load_s: float) -> dict[str, Any]:
             "prompt_tokens": output.prompt_tokens,
             "completion_tokens": len(output.token_ids),
         },
-        "speculation": {
-            "drafter": output.drafter,
-            "rule": output.rule,
-            "steps": counts.passes,
-            "proposed": counts.proposed,
-            "verified": counts.verified,
-            "accepted": counts.accepted,
-            "committed": counts.committed,
-            "mean_committed_per_pass": counts.mean_committed_per_pass,
-            "acceptance_rate": counts.acceptance_rate,
-            "per_position": list(counts.per_position),
-        },
+        "speculation": speculation_record([output]),
         "timing": {
             "load_s": load_s,
             "prefill_s": output.timing.prefill_s,

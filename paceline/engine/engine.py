@@ -83,6 +83,16 @@ class Engine:
         """Whether a step would do anything."""
         return any(True for _ in self._scheduler)
 
+    @property
+    def running_count(self) -> int:
+        """Requests in the batch; any thread may ask."""
+        return len(self._scheduler.running)
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests that wait for a place; any thread may ask."""
+        return len(self._scheduler.waiting)
+
     def __contains__(self, request_id: str) -> bool:
         """Whether the request was added and its result not yet taken."""
         return request_id in self._sequences

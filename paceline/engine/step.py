@@ -265,6 +265,7 @@ def delta(sequence: Sequence, seen: Observation, logprobs: tuple[TokenLogprobs, 
         spans=sequence.text.take(),
         token_ids=seen.committed,
         drafted=min(len(seen.path), len(seen.committed)),
+        drafter=sequence.drafter if seen.path else "",
         logprobs=logprobs,
         finish_reason=sequence.finish_reason,
     )

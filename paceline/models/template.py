@@ -22,6 +22,7 @@ def render_chat(
     messages: Sequence[Message],
     *,
     add_generation_prompt: bool = True,
+    template: str | None = None,
     **variables: Any,
 ) -> str:
     """Write messages as the model's template has them, up to the assistant's turn.
@@ -30,13 +31,14 @@ def render_chat(
     the template writes one, and only there. Text of a message that reads like a special token then
     becomes that token, as in other engines: whoever takes messages from strangers and cannot have
     that must refuse them.
+    `template` is Jinja source to use in place of the model's own;
     `variables` (tools, enable_thinking, ...) are handed to the template.
 
     Raises:
         RequestError: the model has no template, or the template does not take these messages.
         ModelFileError: the template is broken, or does what no template may.
     """
-    source, path = tokenizer.chat_template, tokenizer.special.path
+    source, path = template or tokenizer.chat_template, tokenizer.special.path
     if source is None:
         raise RequestError("This model has no chat template; send the prompt as it is (raw).")
     _check(messages)

@@ -79,6 +79,8 @@ class Delta:
     token_ids: tuple[int, ...]
     drafted: int
     """How many of token_ids, counted from the first, are accepted draft tokens."""
+    drafter: str = ""
+    """Who drafted those."""
     logprobs: tuple[TokenLogprobs, ...] = ()
     """One entry for each of token_ids, where the request wants them."""
     finish_reason: FinishReason | None = None

@@ -1,0 +1,90 @@
+"""The metrics page; section L of the cases: defined terms, rates of at most one, every request."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import PROMPTS
+from tests.live_server import Live
+
+COMPLETIONS = "/v1/completions"
+ASKED: dict[str, Any] = {"temperature": 0, "max_tokens": 24, "speculation": {"drafter": "model"}}
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "server.md"
+
+
+def told(server: Live, prompts: list[str]) -> tuple[dict[str, float], dict[str, Any]]:
+    """How the metrics changed with a request, and the request's own usage."""
+    before = server.metrics()
+    usage = server.post(COMPLETIONS, prompt=prompts, **ASKED)["usage"]
+    after = server.metrics()
+    return {name: value - before.get(name, 0) for name, value in after.items()}, usage
+
+
+def test_counters_are_those_of_the_requests(server: Live) -> None:
+    """EAGLE 95: the mean was taken of the last step of the last conversation alone."""
+    change, usage = told(server, [*PROMPTS])
+    counts = usage["speculation"]
+    for word in ("proposed", "verified", "accepted"):
+        assert change[f"paceline_{word}_tokens_total"] == counts[word]
+    assert change["paceline_committed_tokens_total"] == usage["completion_tokens"]
+    assert change['paceline_passes_total{drafter="model"}'] == counts["steps"]
+    assert change['paceline_pass_tokens_total{drafter="model"}'] == counts["committed"]
+    assert change["paceline_prompt_tokens_total"] == usage["prompt_tokens"]
+    assert change['paceline_outputs_total{finish_reason="length"}'] <= len(PROMPTS)
+    assert change["paceline_time_to_first_token_seconds_count"] == len(PROMPTS)
+    first = change["paceline_time_to_first_token_seconds_count"]
+    between = change["paceline_inter_token_seconds_count"]
+    assert first + between == usage["completion_tokens"]
+
+
+def test_rates_are_of_prefixes_and_at_most_one(server: Live) -> None:
+    """sglang 11572, vLLM 9565: rates above one; tokens counted behind the first rejection."""
+    change, usage = told(server, [*PROMPTS])
+    rates = usage["speculation"]["per_position"]
+    survived_before = float("inf")
+    for position, rate in enumerate(rates):
+        labels = f'{{drafter="model",position="{position}"}}'
+        reached = change[f"paceline_position_reached_total{labels}"]
+        survived = change[f"paceline_position_accepted_total{labels}"]
+        assert 0 <= survived <= reached <= survived_before
+        assert rate == pytest.approx(survived / reached)
+        survived_before = survived
+    accepted = sum(
+        value for name, value in change.items() if name.startswith("paceline_position_accepted")
+    )
+    assert accepted == usage["speculation"]["accepted"] <= usage["speculation"]["proposed"]
+
+
+def test_an_idle_server_holds_nothing(server: Live) -> None:
+    told(server, [PROMPTS[0]])
+    page = server.metrics()
+    assert page["paceline_requests_running"] == page["paceline_requests_waiting"] == 0
+    assert page["paceline_kv_blocks_used"] == 0
+    assert page["paceline_kv_blocks"] == server.llm.engine.pool.num_blocks
+
+
+def test_prefix_hits(server: Live) -> None:
+    told(server, [PROMPTS[0]])
+    change, usage = told(server, [PROMPTS[0]])
+    cached = usage["prompt_tokens_details"]["cached_tokens"]
+    assert change["paceline_prefix_hit_tokens_total"] == cached > 0
+
+
+def test_every_metric_is_explained(server: Live) -> None:
+    """vLLM 42508: two tools, one model, two accept lengths: the terms were not defined."""
+    text = server.http.get("/metrics").text
+    named = set(re.findall(r"^# TYPE (paceline_[a-z_]+?)(?:_total)? ", text, re.MULTILINE))
+    explained = set(re.findall(r"`(paceline_[a-z_]+)`", DOCS.read_text()))
+    assert named == explained
+
+
+def test_acceptance_is_there_to_be_gated(server: Live) -> None:
+    """sglang-jax 1586: accepted lengths fell to 1.0 and nothing showed it."""
+    told(server, [*PROMPTS])
+    page = server.metrics()
+    assert page['paceline_acceptance_recent{drafter="model"}'] > 0.2
+    assert page['paceline_acceptance_drift_alarm{drafter="model"}'] == 0
