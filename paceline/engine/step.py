@@ -73,7 +73,7 @@ class Step:
         told = Told(proposals, out.logits, laws)
         observations = self._commit(proposals, verdicts, failures, out.hidden, told)
         deltas = [
-            delta(p.work.sequence, seen, told.entries.get(p, ()))
+            delta(p, seen, told.entries.get(p, ()))
             for p, seen in zip(proposals, observations, strict=True)
             if p.work.samples
         ]
@@ -258,14 +258,15 @@ def commit(
     return path, committed
 
 
-def delta(sequence: Sequence, seen: Observation, logprobs: tuple[TokenLogprobs, ...]) -> Delta:
+def delta(proposal: Proposal, seen: Observation, logprobs: tuple[TokenLogprobs, ...]) -> Delta:
     """What the step committed for one sequence."""
+    sequence = proposal.work.sequence
     return Delta(
         request_id=sequence.request.id,
         spans=sequence.text.take(),
         token_ids=seen.committed,
         drafted=min(len(seen.path), len(seen.committed)),
-        drafter=sequence.drafter if seen.path else "",
+        drafter=proposal.work.drafter if seen.path else "",
         logprobs=logprobs,
         finish_reason=sequence.finish_reason,
     )

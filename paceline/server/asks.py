@@ -74,7 +74,7 @@ def speculation_of(ask: Sampling, names: DrafterNames, tokenizer: Tokenizer) -> 
         drafter = None  # the engine's default for a request that has a guess
     return Speculation(
         drafter=names.draft_of(drafter) if drafter else None,
-        k=wanted.k if wanted else None,  # type: ignore[arg-type]  # the engine says what it takes
+        k=wanted.k if wanted else None,
         rule=wanted.rule if wanted else None,
         prediction=tuple(guess),
     )
