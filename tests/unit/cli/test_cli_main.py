@@ -123,7 +123,7 @@ def test_anything_that_is_no_command_is_a_prompt(cli, monkeypatch, args):
     asked = []
 
     def load(model: str, draft: object, batch: int, **settings: object) -> None:
-        asked.append((model, draft, settings["k"]))
+        asked.append((model, draft, settings.get("k")))
         raise ConfigError("enough")
 
     monkeypatch.setattr("paceline.cli.generate.load", load)
