@@ -21,7 +21,10 @@ from paceline.verify.laws import as_law
 from tests.conftest import PROMPTS
 
 ARGUMENTS = {"model": ":mini-draft"}
-NAMES = tuple(name + ARGUMENTS.get(name, "") for name in drafters if not name.startswith("test_"))
+NAMES = (
+    *(name + ARGUMENTS.get(name, "") for name in drafters if not name.startswith("test_")),
+    "model:mini-draft:vocabulary=intersect",
+)
 WITHOUT_MEMORY = tuple("suffix:history_tokens=0" if n == "suffix" else n for n in NAMES)
 SAMPLING = {"model"}
 """Drafters that draw their tokens under the rules that sample."""
