@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from paceline.certify.forced import PARAMS, TOKENS, Distort, JointLaw, joint_law
@@ -18,7 +18,7 @@ ALPHA = 1e-3
 PROMPT = "import os\nimport re\nimport sys\nimport json\nimport time\nimport random\nimport"
 """It repeats itself, so that lookups find something, and what comes next is open."""
 WARM_UP = 1 << 32
-"""Seeds from here on are of samples that settle the pace and are not tested."""
+"""The seed of the samples that settle the pace and are not tested."""
 
 LEAST = 1000
 """Fewer samples tell nothing; a slow model takes as long as these take."""
@@ -32,7 +32,7 @@ class Effort:
     seconds: float
 
 
-FULL = Effort(samples=80_000, seconds=1200)
+FULL = Effort(samples=80_000, seconds=280)
 QUICK = Effort(samples=8_000, seconds=12)
 
 
@@ -74,27 +74,27 @@ def check_law(
     distort: Distort | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> LawReport:
-    """Sample under one seed after another; test what comes against the exact law.
+    """Sample under one key after another; test what comes against the exact law.
 
     The rule is by default the one that a request without a seed gets. How many samples are taken
     is settled before the first of them is.
     """
-    ids = llm.encode(prompt)
+    ids = in_whole_blocks(llm.encode(prompt), llm.config.cache.block_tokens)
     (first,) = llm.generate([ids], PARAMS, speculation=speculation)
     speculation = replace(speculation or Speculation(), rule=first.rule)
     total = affordable(llm, ids, speculation, effort)
     started = time.perf_counter()
     outputs: list[Output] = []
     while len(outputs) < total:
-        end = min(total, len(outputs) + 4 * llm.config.scheduler.max_num_requests)
-        outputs += sample(llm, ids, range(len(outputs), end), speculation)
+        count = min(total - len(outputs), llm.config.scheduler.max_num_requests)
+        outputs += sample(llm, ids, len(outputs), count, speculation)
         progress(len(outputs), total)
     law = joint_law(llm.model, ids, distort)
     counts = law.count(output.token_ids for output in outputs)
     tests = law_tests(law, counts)
     joint, *single = (detectable_tv(total, test.cells, ALPHA / len(tests)) for test in tests)
     return LawReport(
-        prompt=prompt,
+        prompt=llm.tokenizer.decode(ids),
         drafter=first.drafter,
         rule=first.rule,
         samples=total,
@@ -110,23 +110,33 @@ def check_law(
     )
 
 
+def in_whole_blocks(ids: list[int], block_tokens: int) -> list[int]:
+    """The ids without some at the beginning, so that the prefix cache holds all but the last.
+
+    A sample then costs the rows of its own tokens. The first id may be one that starts every text.
+    """
+    spare = (len(ids) - 1) % block_tokens if len(ids) > block_tokens else 0
+    return [*ids[:1], *ids[1 + spare :]]
+
+
 def affordable(llm: LLM, prompt: list[int], speculation: Speculation, effort: Effort) -> int:
     """How many samples the effort comes to, at the pace of some that are not tested."""
     if effort.seconds == math.inf:
         return effort.samples
     batch = llm.config.scheduler.max_num_requests
+    sample(llm, prompt, WARM_UP, 1, speculation)
     started = time.perf_counter()
-    sample(llm, prompt, range(WARM_UP, WARM_UP + 2 * batch), speculation)
-    pace = 2 * batch / (time.perf_counter() - started)
+    sample(llm, prompt, WARM_UP + 1, batch, speculation)
+    pace = batch / (time.perf_counter() - started)
     return min(effort.samples, max(LEAST, int(pace * effort.seconds)))
 
 
 def sample(
-    llm: LLM, prompt: list[int], seeds: Sequence[int], speculation: Speculation
+    llm: LLM, prompt: list[int], seed: int, count: int, speculation: Speculation
 ) -> list[Output]:
-    """One output a seed, as many at once as the engine runs."""
-    params = [replace(PARAMS, seed=seed) for seed in seeds]
-    return llm.generate([prompt] * len(params), params, speculation=speculation)
+    """The first `count` choices under a seed, independent draws all; in one batch if they fit."""
+    params = replace(PARAMS, seed=seed, n=count)
+    return llm.generate([prompt], params, speculation=speculation)
 
 
 def law_tests(law: JointLaw, counts: Floats) -> tuple[GTest, ...]:

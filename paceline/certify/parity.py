@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from paceline.engine import LLM
+from paceline.models import Tokenizer
 from paceline.runtime import next_logits
 from paceline.types import Output, SamplingParams, Speculation
 
@@ -21,6 +22,9 @@ class Fork:
     token_on: int | None
     """None where that text had ended."""
     token_off: int | None
+    text_on: str
+    """What the token adds to the text; bytes that are no characters of their own as \\xNN."""
+    text_off: str
     margin: float
     """Plain decoding's lead of its first over its second logit there."""
 
@@ -103,11 +107,14 @@ def find_forks(
         position = next((at for at, (a, b) in enumerate(pairs) if a != b), shorter)
         logits = next_logits(llm.model, [*prompt, *other.token_ids[:position]])
         first, second = logits.topk(2).values.tolist()
+        token_on, token_off = at(one.token_ids, position), at(other.token_ids, position)
         yield Fork(
             prompt=index,
             position=position,
-            token_on=at(one.token_ids, position),
-            token_off=at(other.token_ids, position),
+            token_on=token_on,
+            token_off=token_off,
+            text_on=spelt(llm.tokenizer, token_on),
+            text_off=spelt(llm.tokenizer, token_off),
             margin=first - second,
         )
 
@@ -115,3 +122,10 @@ def find_forks(
 def at(ids: tuple[int, ...], position: int) -> int | None:
     """The id at a position, None past the end."""
     return ids[position] if position < len(ids) else None
+
+
+def spelt(tokenizer: Tokenizer, token: int | None) -> str:
+    """A token for people, in quotes; half a character shows as the bytes it is."""
+    if token is None:
+        return "the end"
+    return f"'{tokenizer.token_bytes(token).decode('utf-8', 'backslashreplace')}'"

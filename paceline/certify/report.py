@@ -153,11 +153,18 @@ def parity_section(found: ParityReport) -> Section:
         ),
         problems=tuple(
             f"prompt {fork.prompt + 1}: the texts part at output token {fork.position}"
-            f" ({fork.token_on} with speculation, {fork.token_off} without;"
+            f" ({told(fork.text_on, fork.token_on)} with speculation,"
+            f" {told(fork.text_off, fork.token_off)} without;"
             f" the first logit led by {fork.margin:.2g}: {fork.verdict})"
             for fork in found.forks
         ),
     )
+
+
+def told(text: str, token: int | None) -> str:
+    """A token as a fork's line names it: on one line, whatever it holds."""
+    shown = text.translate({i: f"\\x{i:02x}" for i in range(32)})
+    return shown if token is None else f"{shown}, id {token}"
 
 
 def provenance_rows(found: Provenance) -> list[tuple[str, str]]:

@@ -1,22 +1,20 @@
-"""A smaller model of the same vocabulary drafts a chain (Leviathan et al., arXiv 2211.17192)."""
+"""A smaller model drafts a chain (Leviathan et al., arXiv 2211.17192)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Protocol
 
-import torch
-
-from paceline.cache import BlockPool, Slots
+from paceline.cache import BlockPool
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
+from paceline.drafters.chains import Chain, Grower, SameIds, common_length
 from paceline.drafters.host import Host
-from paceline.kernels.batch import Batch
+from paceline.drafters.intersect import LiveIntersect
+from paceline.errors import ConfigError
 from paceline.models import check_same_vocabulary, load_model
-from paceline.runtime import Rows, Runner, pack, pack_next
-from paceline.sampling import RowLaw, laws_and_failures
-from paceline.tree import NO_DRAFT, Draft, PointMass, Sampled
+from paceline.runtime import Runner
+from paceline.tree import NO_DRAFT, Draft
 
 
 @register("model")
@@ -36,10 +34,21 @@ class DraftModel:
     """Draft only from the first so many ids, mostly the frequent ones; a head that is cut is
     quicker."""
 
+    vocabulary: str = "same"
+    """same: ids must mean the same text to both models; intersect: drafts are of the tokens that
+    both vocabularies have (Timor et al., arXiv 2502.05202), each reads the text by its own ids."""
+
     needs = Needs(sequential=True)
 
     def build(self, host: Host) -> LiveDrafter:
-        """Load it beside the target; raises VocabularyError where its ids mean other text."""
+        """Load it beside the target.
+
+        Raises:
+            VocabularyError: its ids mean other text, or no token is shared.
+            ConfigError: an unknown kind of vocabulary.
+        """
+        if self.vocabulary not in ("same", "intersect"):
+            raise ConfigError(f"vocabulary must be same or intersect, not '{self.vocabulary}'.")
         model = load_model(
             self.model,
             dtype=self.dtype,
@@ -48,6 +57,9 @@ class DraftModel:
             quantize=self.quantize,
             head_ids=self.head_ids,
         )
+        runner = Runner.allocate(model, host.num_slots)
+        if self.vocabulary == "intersect":
+            return LiveIntersect(runner, host, self.head_ids or model.spec.vocab_size)
         check_same_vocabulary(
             host.target.tokenizer,
             model.tokenizer,
@@ -55,7 +67,7 @@ class DraftModel:
             model.spec.vocab_size,
         )
         return LiveDraftModel(
-            Runner.allocate(model, host.num_slots),
+            runner,
             DraftCache(host.pool),
             target_vocab_size=host.target.spec.vocab_size,
             max_rows=host.max_rows,
@@ -133,7 +145,7 @@ class LiveDraftModel:
     ) -> None:
         self._runner, self._cache = runner, cache
         self._max_model_len = runner.model.spec.max_model_len
-        self._vocab_size, self._max_rows = target_vocab_size, max_rows
+        self._grower = Grower(runner, SameIds(target_vocab_size), max_rows)
 
     def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
         """Chains of the budget, cut at the end of the draft's own context."""
@@ -144,7 +156,7 @@ class LiveDraftModel:
                 if (chain := self._begin(ctx, budget)) is not None
             ]
             if chains:
-                self._grow(chains)
+                self._grower.grow(chains)
         except BaseException:
             self._cache.flags.clear()  # They were set in advance of the passes.
             raise
@@ -175,95 +187,7 @@ class LiveDraftModel:
         cut = min(budget, self._max_model_len + 1 - count)
         if cut < 1 or max(ctx.tokens[state.tokens :]) >= self._runner.model.spec.vocab_size:
             return None
-        chain = Chain(ctx, cut, state.tokens)
+        chain = Chain(ctx, cut, state.tokens, ctx.tokens, ctx.table)
         state.tokens = count
         self._cache.flag(ctx, state)
         return chain
-
-    def _grow(self, chains: Sequence[Chain]) -> None:
-        """Run the draft once a depth, drawing a token a chain from each pass."""
-        later = []
-        for depth in range(1, max(chain.budget for chain in chains)):
-            active = [chain for chain in chains if chain.budget > depth]
-            later.append((active, pack_next([chain.slots(depth) for chain in active])))
-        self._fill(chains)
-        self._extend(chains, pack([chain.feed(chain.missing) for chain in chains]))
-        for active, batch in later:
-            batch.ids[:] = [chain.tokens[-1] for chain in active]
-            self._extend(active, batch)
-
-    def _extend(self, chains: Sequence[Chain], batch: Batch) -> None:
-        """Run a pass whose logits are the chains', and draw the next token of each."""
-        logits = self._runner.forward(batch).logits
-        params, prefixes = [chain.ctx.params for chain in chains], None
-        if any(p.adjusts for p in params):
-            prefixes = [chain.ctx.prefix(tuple(chain.tokens)) for chain in chains]
-        laws, _ = laws_and_failures(self._fit(logits), params, prefixes)
-        for chain, law in zip(chains, laws, strict=True):
-            chain.extend(law)
-
-    def _fill(self, chains: Sequence[Chain]) -> None:
-        """Feed what goes beyond the rows of one pass, in passes before it."""
-        excess = sum(chain.missing for chain in chains) - self._max_rows
-        while excess > 0:
-            room, work = min(excess, self._max_rows), list[Rows]()
-            for chain in chains:
-                if room and chain.missing > 1:
-                    work.append(chain.feed(min(chain.missing - 1, room)))
-                    room -= len(work[-1].tokens)
-            self._runner.forward(pack(work))
-            excess -= self._max_rows
-
-    def _fit(self, logits: torch.Tensor) -> torch.Tensor:
-        """Cut or pad logits[N, V] to the target's vocabulary; padding ids have no mass."""
-        missing = self._vocab_size - logits.shape[-1]
-        if not missing:
-            return logits
-        return torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)
-
-
-def common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many tokens two texts have in common from their beginnings on."""
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False))
-    return sum(1 for _ in pairs)
-
-
-class Chain:
-    """One request's draft as it grows."""
-
-    def __init__(self, ctx: DraftContext, budget: int, cached: int) -> None:
-        self.ctx, self.budget = ctx, budget
-        self.tokens: list[int] = []
-        self._laws: list[RowLaw] = []
-        self._cached = cached
-
-    @property
-    def missing(self) -> int:
-        """Committed tokens that the draft has not been fed."""
-        return len(self.ctx.tokens) - self._cached
-
-    def feed(self, count: int) -> Rows:
-        """The rows of the next `count` committed tokens; the last of all has logits."""
-        start, self._cached = self._cached, self._cached + count
-        return Rows(
-            tokens=self.ctx.tokens[start : self._cached],
-            start=start,
-            slots=self.ctx.table.slots(0, self._cached),
-            logit_tokens=int(not self.missing),
-        )
-
-    def slots(self, drafted: int) -> Slots:
-        """The slots of the committed tokens and of so many drafted ones."""
-        return self.ctx.table.slots(0, len(self.ctx.tokens) + drafted)
-
-    def extend(self, law: RowLaw) -> None:
-        """Draw the next token from law[V]."""
-        depth = len(self.tokens)
-        self.tokens.append(self.ctx.choose(law, parent=depth, depth=depth))
-        self._laws.append(law)
-
-    def draft(self) -> Draft:
-        """What was drawn, as the rule wants it told."""
-        if not self.ctx.rule.sampled:
-            return Draft.chain(map(PointMass, self.tokens))
-        return Draft.chain(map(Sampled, self.tokens, range(len(self.tokens))), self._laws)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.certify import law, proofs
+from paceline.certify import law, proofs, report
+from paceline.certify.parity import spelt
 from paceline.cli.certify import own_prompts
 from paceline.cli.prompts import read_prompts
 from paceline.types import SamplingParams
@@ -61,10 +62,31 @@ def test_a_fork_is_told_and_fails(loaded, mini, monkeypatch):
     assert (found["passed"], found["parity"]["passed"]) == (False, False)
     told = loaded(*SHORT)
     assert told.code == 1
+    on, off = (
+        " ".join(report.told(fork[f"text_{way}"], fork[f"token_{way}"]).split())
+        for way in ("on", "off")
+    )
     assert (
-        f"prompt 1: the texts part at output token 2 ({fork['token_on']} with speculation, "
-        f"{fork['token_off']} without; the first logit led by "
+        f"prompt 1: the texts part at output token 2 ({on} with speculation, {off} without; the"
+        " first logit led by "
     ) in " ".join(told.out.split())
+
+
+def test_half_a_character_shows_as_its_bytes(mini):
+    byte = next(i for i in range(300) if mini.tokenizer.token_bytes(i) == b"\xe4")
+    assert spelt(mini.tokenizer, byte) == r"'\xe4'"
+    assert report.told("'a\n'", 7) == r"'a\x0a', id 7"
+    assert report.told(spelt(mini.tokenizer, None), None) == "the end"
+
+
+@pytest.mark.parametrize("options", [("--draft", "none"), ("--k", "0")])
+def test_nothing_to_compare_is_refused(loaded, options):
+    ran = loaded(*SHORT, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "paceline: Nothing drafts, so --parity has nothing to compare; name a drafter,"
+        " as --draft ngram.\n"
+    )
 
 
 def test_all_checks_where_none_is_named(loaded, mini):
