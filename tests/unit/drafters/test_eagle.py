@@ -173,4 +173,4 @@ def test_confidences_are_calibrated_between_what_was_measured() -> None:
 @pytest.mark.parametrize("table", [[[0.1]], [[0.1, 0.2], [0.3]], [[0.5, 0.1], [0.1, 0.2]], "x"])
 def test_a_damaged_calibration_is_refused(table: object, tmp_path: Any) -> None:
     with pytest.raises(ModelFileError, match="calibration"):
-        Calibration.read(Fields({"calibration": table}, tmp_path))
+        Calibration.read(Fields({"calibration": table}, tmp_path), "calibration")
