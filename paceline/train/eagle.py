@@ -8,6 +8,7 @@ it and, of each step between, the one row on its own path.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,12 @@ TOKEN_SHARE = 0.1
 """Weight of the cross-entropy beside EAGLE's loss on features."""
 FADE = 0.8
 """Weight of a step's loss, relative to the one before it."""
-RANKS, BINS = 3, 12
-"""Guesses whose confidence is calibrated, and the bins of confidence."""
+RANKS = 3
+"""Guesses whose confidence is calibrated."""
+BIN_EDGES = (0, 0.3, 0.5, 0.65, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.993, 1)
+"""Shares of the guesses by rising confidence: bins are narrow where it is high, for deep paths are
+made of such guesses.
+"""
 CHUNK_ROWS = 4
 
 Pair = tuple[Tensor, Tensor]
@@ -259,9 +264,12 @@ class EagleObjective:
 
 
 def rising(confidences: Tensor, worth: Tensor) -> list[list[float]]:
-    """The means of both[N], in bins of as many; the second made to rise with the first."""
-    pairs = zip(confidences.tensor_split(BINS), worth.tensor_split(BINS), strict=True)
-    bins = [pair for pair in pairs if len(pair[0])]
-    said = [float(part.mean()) for part, _ in bins]
-    found = [float(part.mean()) for _, part in bins]
-    return [[round(c, 5) for c in said], [round(r, 5) for r in isotonic(found)]]
+    """The means of both[N] in bins, confidences rising; the second made to rise with the first."""
+    edges = [int(share * len(worth)) for share in BIN_EDGES]
+    said, found, counts = [], [], []
+    for start, stop in pairwise(edges):
+        if start < stop:
+            said.append(round(float(confidences[start:stop].mean()), 5))
+            found.append(float(worth[start:stop].mean()))
+            counts.append(float(stop - start))
+    return [said, [round(rate, 5) for rate in isotonic(found, counts)]]
