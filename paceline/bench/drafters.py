@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from paceline.engine import LLM
 from paceline.errors import ConfigError
+from paceline.models.progress import Report
 from paceline.types import Output, SamplingParams, Speculation, StepStats
-
-Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)

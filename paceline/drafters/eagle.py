@@ -50,9 +50,9 @@ class Eagle:
     """Grow trees of point masses; else sample chains."""
     width: int = 4
     """Most children of a node, and most nodes of a depth that go on."""
-    depth: int = 6
+    depth: int = 8
     """Longest path of a tree."""
-    min_prob: float = 0.05
+    min_prob: float = 0.01
     """Least estimated probability of a node's whole path; for a tree."""
     force: bool = False
     """Use a head that was made for other weights of the same sizes."""
@@ -74,12 +74,14 @@ class Eagle:
         """Load the layer; raises as `open_head` does."""
         found = open_head(KIND, self.head, host.target, force=self.force)
         layer = load_layer(found, host.target)
-        calibration = Calibration.read(found.config)
+        greedy = Calibration.read(found.config, "calibration")
+        sampled = Calibration.read(found.config, "calibration_sampled")
 
         def grow(ctx: DraftContext, budget: int) -> Growth:
-            if self.tree:
-                return Tree(ctx, budget, self.width, self.depth, self.min_prob, calibration)
-            return Chain(ctx, budget)
+            if not self.tree:
+                return Chain(ctx, budget)
+            calibration = sampled if ctx.params.temperature else greedy
+            return Tree(ctx, budget, self.width, self.depth, self.min_prob, calibration)
 
         return LiveEagle(LayerRunner(layer, host), FeatureCache(host.pool), grow)
 

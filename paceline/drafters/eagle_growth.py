@@ -56,13 +56,13 @@ class Calibration:
     rates: tuple[float, ...] = (0.0, 1.0)
 
     @classmethod
-    def read(cls, config: Fields) -> Calibration:
+    def read(cls, config: Fields, key: str) -> Calibration:
         """From config.json; raises ModelFileError."""
-        if "calibration" not in config:
+        if key not in config:
             return cls()
-        rows = config.shares("calibration")
+        rows = config.shares(key)
         if len(rows) != 2 or len(rows[0]) != len(rows[1]) or sorted(rows[0]) != rows[0]:
-            raise config.fault("calibration", "is not two lists of one length, the first rising")
+            raise config.fault(key, "is not two lists of one length, the first rising")
         return cls(tuple(rows[0]), tuple(rows[1]))
 
     def __call__(self, confidences: Sequence[float]) -> list[float]:

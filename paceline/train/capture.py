@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from torch import Tensor
 from paceline.drafters.checkpoint import fingerprint
 from paceline.errors import ConfigError
 from paceline.models import LoadedModel
+from paceline.models.progress import Report
 from paceline.models.safetensors_writer import write_whole
 from paceline.runtime import Rows, Runner, pack
 
@@ -24,9 +25,6 @@ SHARD_ROWS = 32
 NUMBER = np.float16
 LARGEST = float(np.finfo(NUMBER).max)
 MANIFEST = "capture.json"
-
-Report = Callable[[int, int], None]
-"""Called with (done, total) rows."""
 
 
 @dataclass(frozen=True, eq=False)

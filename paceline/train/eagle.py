@@ -8,6 +8,7 @@ it and, of each step between, the one row on its own path.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,12 @@ TOKEN_SHARE = 0.1
 """Weight of the cross-entropy beside EAGLE's loss on features."""
 FADE = 0.8
 """Weight of a step's loss, relative to the one before it."""
-RANKS, BINS = 3, 12
-"""Guesses whose confidence is calibrated, and the bins of confidence."""
+RANKS = 3
+"""Guesses whose confidence is calibrated."""
+BIN_EDGES = (0, 0.3, 0.5, 0.65, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.993, 1)
+"""Shares of the guesses by rising confidence: bins are narrow where it is high, for deep paths are
+made of such guesses.
+"""
 CHUNK_ROWS = 4
 
 Pair = tuple[Tensor, Tensor]
@@ -195,7 +200,7 @@ class EagleObjective:
         """Loss and acceptance of the chain of first guesses."""
         alive_counts, right_counts = np.zeros(DEPTHS), np.zeros(DEPTHS)
         losses = []
-        for ids, outs in self._chunks(captured, DEPTHS):
+        for ids, outs, _ in self._chunks(captured, DEPTHS):
             alive = torch.ones_like(ids[:, 1:-DEPTHS], dtype=torch.bool)
             count = alive.shape[1]
             for step, out in enumerate(outs):
@@ -225,7 +230,8 @@ class EagleObjective:
         for start in range(0, len(captured.ids), CHUNK_ROWS):
             rows = list(range(start, min(start + CHUNK_ROWS, len(captured.ids))))
             ids = captured.ids[rows]
-            yield ids, self._steps_of(ids, captured.states(rows), steps, None)
+            states = captured.states(rows)
+            yield ids, self._steps_of(ids, states, steps, None), states
 
     @torch.no_grad()
     def export(self, captured: Captured) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -233,20 +239,37 @@ class EagleObjective:
         config = {"kind": KIND, **vars(self.shape), "layers": list(self.shape.layers)}
         if self._ids is not None:
             config["draft_ids"] = self._ids.tolist()
-        config["calibration"] = self._calibration(captured)
+        config |= self._calibrations(captured)
         tensors = {name: weight.detach().bfloat16() for name, weight in self.module.weights.items()}
         return config, tensors
 
-    def _calibration(self, captured: Captured) -> list[list[float]]:
-        """Confidences, and how often the tokens drafted with them were right; both rise."""
-        said, right = [], []
-        for ids, outs in self._chunks(captured, 1):
-            best = self.module.logits(outs[0][:, :-1], self._head).softmax(-1).topk(RANKS)
+    def _calibrations(self, captured: Captured) -> dict[str, list[list[float]]]:
+        """What a guess's confidence is worth: how often the target's argmax is the guess, and with
+        what probability its law has it.
+        """
+        said, argmax, chance = [], [], []
+        for _, outs, states in self._chunks(captured, 1):
+            best = self.module.logits(outs[0], self._head).softmax(-1).topk(RANKS)
+            guesses = self._full_ids(best.indices)
+            normed = self._parts.normed(states[self._last])[:, 1:]
+            law = functional.linear(normed, self._full_head).softmax(-1)
             said.append(best.values.flatten())
-            right.append((self._full_ids(best.indices) == ids[:, 2:, None]).flatten())
+            argmax.append((guesses == law.argmax(-1, keepdim=True)).flatten().float())
+            chance.append(law.gather(-1, guesses).flatten())
         order = torch.cat(said).argsort()
-        bins = [part for part in order.tensor_split(BINS) if len(part)]
-        confidences = [float(torch.cat(said)[part].mean()) for part in bins]
-        rates = [float(torch.cat(right)[part].float().mean()) for part in bins]
-        rising = isotonic(rates, [float(len(part)) for part in bins])
-        return [[round(c, 5) for c in confidences], [round(r, 5) for r in rising]]
+        return {
+            name: rising(torch.cat(said)[order], torch.cat(worth)[order])
+            for name, worth in (("calibration", argmax), ("calibration_sampled", chance))
+        }
+
+
+def rising(confidences: Tensor, worth: Tensor) -> list[list[float]]:
+    """The means of both[N] in bins, confidences rising; the second made to rise with the first."""
+    edges = [int(share * len(worth)) for share in BIN_EDGES]
+    said, found, counts = [], [], []
+    for start, stop in pairwise(edges):
+        if start < stop:
+            said.append(round(float(confidences[start:stop].mean()), 5))
+            found.append(float(worth[start:stop].mean()))
+            counts.append(float(stop - start))
+    return [said, [round(rate, 5) for rate in isotonic(found, counts)]]

@@ -11,7 +11,8 @@ from torch import Tensor
 from paceline.config import EngineConfig, SchedulerConfig
 from paceline.engine import Engine
 from paceline.models import LoadedModel
-from paceline.train.capture import SHARD_ROWS, Report, claim, shard_path, write_shard
+from paceline.models.progress import Report
+from paceline.train.capture import SHARD_ROWS, claim, shard_path, write_shard
 from paceline.types import Request, SamplingParams
 
 PROMPT_SHARE = 8

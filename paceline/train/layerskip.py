@@ -19,9 +19,9 @@ from paceline.drafters.layerskip import KIND
 from paceline.errors import ConfigError
 from paceline.kernels.batch import Batch, Segment
 from paceline.models import LoadedModel
+from paceline.models.progress import Report
 from paceline.plan.throughput import best_k, expected_tokens, speedup
 from paceline.runtime import Rows, Runner, pack
-from paceline.train.capture import Report
 from paceline.train.text import read_corpus
 
 MOST = 0.999

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from paceline.drafters.checkpoint import describe_target, save_head
 from paceline.models import LoadedModel
-from paceline.train.capture import Captured, Report, capture, capture_bytes
+from paceline.models.progress import Report
+from paceline.train.capture import Captured, capture, capture_bytes
 from paceline.train.curves import draw_curves
 from paceline.train.generate import generate_rows
 from paceline.train.loop import Objective, Progress, Recipe, Tell, train

@@ -173,4 +173,13 @@ def test_confidences_are_calibrated_between_what_was_measured() -> None:
 @pytest.mark.parametrize("table", [[[0.1]], [[0.1, 0.2], [0.3]], [[0.5, 0.1], [0.1, 0.2]], "x"])
 def test_a_damaged_calibration_is_refused(table: object, tmp_path: Any) -> None:
     with pytest.raises(ModelFileError, match="calibration"):
-        Calibration.read(Fields({"calibration": table}, tmp_path))
+        Calibration.read(Fields({"calibration": table}, tmp_path), "calibration")
+
+
+def test_the_layer_runs_in_torch_as_well() -> None:
+    torch_llm = LLM("mini", draft="eagle", kernels="torch")
+    params = SamplingParams(temperature=0, max_tokens=10)
+    plain = torch_llm.generate(PROMPTS[:2], params, speculation=Speculation(k=0))
+    outputs = torch_llm.generate(PROMPTS[:2], params)
+    assert ids(outputs) == ids(plain)
+    assert sum(output.counts.accepted for output in outputs) > 0
