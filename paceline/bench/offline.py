@@ -34,7 +34,7 @@ def speed_table(cells: Sequence[Cell]) -> Table:
         "x off",
         "95 %",
         "tokens/pass",
-        "draft prefill, ms",
+        "prefill",
     )
     rows = []
     for cell in cells:
@@ -44,19 +44,11 @@ def speed_table(cells: Sequence[Cell]) -> Table:
             per_pass = sum(s.committed for s in steps) / sum(len(s.drafts) for s in steps)
             prefill_ms = sum(run.draft_prefill_ms for run in runs) / len(runs)
             figures = (f"{cell.tokens_per_s(name):.1f}", f"{ratio.middle:.3f}")
-            spread = f"{ratio.low:.3f} to {ratio.high:.3f}"
-            rows.append(
-                (
-                    cell.kind,
-                    str(cell.batch),
-                    name,
-                    *figures,
-                    spread,
-                    f"{per_pass:.2f}",
-                    f"{prefill_ms:.0f}",
-                )
-            )
-    return Table(f"Decode phase, medians over {turns(cells)} turns", header, rows)
+            spread = f"{ratio.low:.3f} - {ratio.high:.3f}"
+            more = (spread, f"{per_pass:.2f}", f"{prefill_ms:.0f} ms")
+            rows.append((cell.kind, str(cell.batch), name, *figures, *more))
+    title = f"Decode phase, medians over {turns(cells)} turns; prefill is the drafters' own"
+    return Table(title, header, rows)
 
 
 def latency_table(cells: Sequence[Cell]) -> Table:
