@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from paceline.plan.beta import Beta
@@ -118,7 +118,17 @@ class Belief:
             self.changed, self.better, self.worse = True, 0.0, 0.0
         self.evidence.add(asked, proposed, accepted)
 
-    def expect(self, positions: int, pool: Sequence[Expected] = ()) -> list[Expected]:
+    def fade(self, passes: float) -> None:
+        """Weigh what was seen as no more than so many passes, and let it say what to think where
+        there is nothing else: what failed for long is not given its first credit again.
+        """
+        alpha = NEGLIGIBLE
+        if first := self.expect(1):
+            alpha = first[0].alpha.mean
+        self.prior = replace(self.prior, alpha=alpha)
+        self.evidence.fade(passes)
+
+    def expect(self, positions: int, pool: Sequence[Expected] | None = None) -> list[Expected]:
         """What to expect of each position, as far as it is worth drafting at all.
 
         Each leans on the pool's, or else on the position before it. Nothing seen, prior .6 with a
@@ -127,8 +137,10 @@ class Belief:
         found: list[Expected] = []
         seen, survival = self.evidence, 1.0
         mean, weight, offer = self.prior.alpha, self.prior.weight, self.prior.offers
+        if pool is not None and not pool:
+            mean, weight = NEGLIGIBLE, POOL_LEAN  # It was looked at, and is not worth a draft.
         for position in range(positions):
-            if position < len(pool):
+            if pool and position < len(pool):
                 a, b, offer = pool[position]
                 if not self.changed:
                     mean, weight = a / (a + b), POOL_LEAN

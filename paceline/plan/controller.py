@@ -17,7 +17,9 @@ from paceline.plan.forecast import DrafterOnPaper, Forecast, Outlook, Round
 from paceline.plan.probing import Prober
 
 RETURN_MARGIN = 0.03
-"""Drafting begins again only where it promises so much; it ends where it promises nothing."""
+"""Drafting begins again only where it promises so much."""
+STAY_MARGIN = 0.01
+"""It ends where it promises less: what no clock tells from nothing."""
 DWELL = 8
 """Plain passes after which it is asked again whether drafts would pay, which nothing but trials
 tells meanwhile."""
@@ -83,7 +85,8 @@ class Controller:
             return self._plain(now, "to know what drafts must beat", Mode.MEASURE)
         if not self._in_use and self._plain_spell % DWELL:
             return self._rest(now, f"the plain spell is {self._plain_spell} passes old")
-        best, needed = self._best(now), 1.0 if self._in_use else 1 + RETURN_MARGIN
+        best = self._best(now)
+        needed = 1 + (STAY_MARGIN if self._in_use else RETURN_MARGIN)
         if best.speedup > needed:
             return self._try(now, best) or self._drafted(now, best, worth(now, best))
         return self._rest(now, f"drafts promise {best.speedup:.2f} of the {needed:.2f} they need")

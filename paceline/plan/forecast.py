@@ -224,7 +224,7 @@ class Forecast:
     def fade(self, drafter: str, passes: float) -> None:
         """Weigh the evidence about a drafter as no more than so many passes."""
         self._settled_until = self._steps + 1
-        self.drafters[drafter].pool.evidence.fade(passes)
+        self.drafters[drafter].pool.fade(passes)
         for (_, name), belief in self._beliefs.items():
             if name == drafter:
                 belief.evidence.fade(passes)

@@ -10,7 +10,7 @@ from paceline.plan.belief import Belief, Evidence, Prior, likelihoods, wish_of
 from paceline.plan.traces import Rates
 
 
-def believed(alphas, passes, seed=0, k=4, belief=None, pool=()):
+def believed(alphas, passes, seed=0, k=4, belief=None, pool=None):
     rng, belief = random.Random(seed), belief or Belief(Evidence(40))
     for _ in range(passes):
         accepted = Rates(alphas).accepted(0, k, rng)
@@ -106,3 +106,15 @@ def test_a_change_is_believed_within_20_passes(old, new):
         believed((new,), 20, seed + 100, belief=belief, pool=pool)
         gaps.append(abs(belief.expect(4, pool)[0].alpha.mean - new))
     assert sum(gaps) / len(gaps) < 0.2
+
+
+def test_what_failed_for_long_gets_no_first_credit_again():
+    """For a new request that leans on a hopeless pool, and for a pool that is tried once more."""
+    pool = believed((0.0,), 600, belief=Belief(Evidence(200)))
+    assert pool.expect(4) == []
+    assert Belief(Evidence(40)).expect(4, pool.expect(4)) == []
+    pool.fade(6)
+    assert all(one.alpha.mean < 0.02 for one in pool.expect(1))
+    for _ in range(6):
+        pool.learn(pool.expect(1), (1, 1, 1))
+    assert pool.expect(1)[0].alpha.mean > 0.4
