@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from paceline.cli import bench_kernels, defaults, options, sampling_options
+from paceline.cli import bench_kernels, bench_serve, defaults, options, sampling_options
 from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 bench.command("kernels")(bench_kernels.kernels)
 bench.command("rows")(bench_kernels.rows)
 bench.command("peers")(bench_kernels.peers)
+bench.command("serve")(bench_serve.serve)
 
 
 @bench.callback()
