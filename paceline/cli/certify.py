@@ -125,13 +125,12 @@ def certify(
     if not (exact or law or parity):
         exact = law = parity = quick = True
     params = sampling_options.sampling(options_given)
-    check_options(params, parity, out)
+    check_out(out)
     if parity:
-        check_drafts(defaults.drafts_of(model, draft), k)
+        check_parity_options(params, defaults.drafts_of(model, draft), k)
     limit = limit or (defaults.QUICK_PROMPTS if quick else None)
     given = read_prompts(prompts or own_prompts(), limit) if parity else []
-    batch = batch or defaults.BATCH
-    at_once = max(batch, defaults.LAW_BATCH) if law else batch
+    at_once = max(batch or defaults.BATCH, defaults.LAW_BATCH if law else 1)
     settings = engine_options(options_given | {"rule": None})  # --rule is for --law alone
     llm = load(model, draft, at_once, **settings) if law or parity else None
     from paceline.certify.report import Certificate
@@ -140,7 +139,9 @@ def certify(
         provenance=look_up(llm),
         exact=prove(quick) if exact else None,
         law=sample_law(llm, rule, samples, quick) if llm and law else None,
-        parity=compare(llm, given, params, raw, batch) if llm and parity else None,
+        parity=compare(llm, given, params, raw, batch or defaults.BATCH)
+        if llm and parity
+        else None,
     )
     tell(certificate, as_json, out)
 
@@ -154,18 +155,18 @@ def tell(certificate: Certificate, as_json: bool, out: Path | None) -> None:
         raise typer.Exit(1)
 
 
-def check_options(params: SamplingParams, parity: bool, out: Path | None) -> None:
-    """Raise ConfigError for texts that no one could compare, or a certificate without a place."""
-    if parity and params.temperature > 0 and params.seed is None:
-        raise ConfigError("Text is reproducible when greedy or seeded; add --seed N.")
+def check_out(out: Path | None) -> None:
+    """Raise ConfigError where the certificate has no place."""
     if out and not out.absolute().parent.is_dir():
         raise ConfigError(f"There is no folder {out.parent} to write {out.name} to.")
 
 
-def check_drafts(drafts: tuple[str, ...], k: int | None) -> None:
-    """Raise ConfigError where both texts would be plain decoding's."""
+def check_parity_options(params: SamplingParams, drafts: tuple[str, ...], k: int | None) -> None:
+    """Raise ConfigError where no text is promised, or both would be plain decoding's."""
     from paceline.drafters import OFF
 
+    if params.temperature > 0 and params.seed is None:
+        raise ConfigError("Text is reproducible when greedy or seeded; add --seed N.")
     if k == 0 or not drafts or drafts[0].strip() == OFF:
         raise ConfigError(
             "Nothing drafts, so --parity has nothing to compare; name a drafter, as --draft ngram."
