@@ -119,9 +119,9 @@ def certify(
 ) -> None:
     """Check that speculation keeps the model's own law; whatever fails exits with 1.
 
-    Sampling options and prompts are those of --parity, which brings twenty prompts of its own.
+    Sampling options and prompts are of --parity, which brings twenty prompts of its own.
     """
-    options_given = dict(locals())
+    options_given = dict(locals()) | {"rule": None}  # --rule is for --law alone
     if not (exact or law or parity):
         exact = law = parity = quick = True
     params = sampling_options.sampling(options_given)
@@ -130,18 +130,16 @@ def certify(
         check_parity_options(params, defaults.drafts_of(model, draft), k)
     limit = limit or (defaults.QUICK_PROMPTS if quick else None)
     given = read_prompts(prompts or own_prompts(), limit) if parity else []
-    at_once = max(batch or defaults.BATCH, defaults.LAW_BATCH if law else 1)
-    settings = engine_options(options_given | {"rule": None})  # --rule is for --law alone
-    llm = load(model, draft, at_once, **settings) if law or parity else None
+    batch = batch or defaults.BATCH
+    at_once = max(batch, defaults.LAW_BATCH) if law else batch
+    llm = load(model, draft, at_once, **engine_options(options_given)) if law or parity else None
     from paceline.certify.report import Certificate
 
     certificate = Certificate(
         provenance=look_up(llm),
         exact=prove(quick) if exact else None,
         law=sample_law(llm, rule, samples, quick) if llm and law else None,
-        parity=compare(llm, given, params, raw, batch or defaults.BATCH)
-        if llm and parity
-        else None,
+        parity=compare(llm, given, params, raw, batch) if llm and parity else None,
     )
     tell(certificate, as_json, out)
 
