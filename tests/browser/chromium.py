@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
@@ -22,9 +22,9 @@ FLAGS = (
 class Page:
     """One page of a running browser."""
 
-    def __init__(self, commands: int, answers: int) -> None:
+    def __init__(self, commands: BinaryIO, answers: BinaryIO) -> None:
         """Commands go into one pipe, answers come out of the other, each with a NUL behind it."""
-        self._commands, self._answers = os.fdopen(commands, "wb"), os.fdopen(answers, "rb")
+        self._commands, self._answers = commands, answers
         self._held, self._last, self._session = b"", 0, None
         self.problems: list[str] = []
         """What the page logged as an error, and exceptions that nothing caught."""
@@ -131,7 +131,8 @@ def browse(profile: Path) -> Iterator[Page]:
     with subprocess.Popen(shell, pass_fds=(into, out)) as process:
         os.close(into)
         os.close(out)
-        try:
-            yield Page(commands, answers)
-        finally:
-            process.kill()
+        with os.fdopen(commands, "wb") as told, os.fdopen(answers, "rb") as heard:
+            try:
+                yield Page(told, heard)
+            finally:
+                process.kill()

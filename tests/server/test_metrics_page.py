@@ -24,7 +24,7 @@ def told(server: Live, prompts: list[str]) -> tuple[dict[str, float], dict[str, 
     return {name: value - before.get(name, 0) for name, value in after.items()}, usage
 
 
-def test_counters_are_those_of_the_requests(server: Live) -> None:
+def test_mean_over_all(server: Live) -> None:
     """EAGLE 95: the mean was taken of the last step of the last conversation alone."""
     change, usage = told(server, [*PROMPTS])
     counts = usage["speculation"]
@@ -41,7 +41,7 @@ def test_counters_are_those_of_the_requests(server: Live) -> None:
     assert first + between == usage["completion_tokens"]
 
 
-def test_rates_are_of_prefixes_and_at_most_one(server: Live) -> None:
+def test_rate_le_1_and_rate_prefix_only(server: Live) -> None:
     """sglang 11572, vLLM 9565: rates above one; tokens counted behind the first rejection."""
     change, usage = told(server, [*PROMPTS])
     rates = usage["speculation"]["per_position"]
@@ -74,7 +74,7 @@ def test_prefix_hits(server: Live) -> None:
     assert change["paceline_prefix_hit_tokens_total"] == cached > 0
 
 
-def test_every_metric_is_explained(server: Live) -> None:
+def test_metric_definitions(server: Live) -> None:
     """vLLM 42508: two tools, one model, two accept lengths: the terms were not defined."""
     text = server.http.get("/metrics").text
     named = set(re.findall(r"^# TYPE (paceline_[a-z_]+?)(?:_total)? ", text, re.MULTILINE))
@@ -82,7 +82,7 @@ def test_every_metric_is_explained(server: Live) -> None:
     assert named == explained
 
 
-def test_acceptance_is_there_to_be_gated(server: Live) -> None:
+def test_acceptance_in_ci(server: Live) -> None:
     """sglang-jax 1586: accepted lengths fell to 1.0 and nothing showed it."""
     told(server, [*PROMPTS])
     page = server.metrics()

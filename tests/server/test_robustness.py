@@ -46,16 +46,14 @@ def aborted(server: Live, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     return wait
 
 
-def test_a_stream_whose_client_goes_is_ended(server: Live, aborted: Callable[[], None]) -> None:
+def test_cancel_frees_of_a_stream(server: Live, aborted: Callable[[], None]) -> None:
     """am17an 20: a slot stayed busy for hours after its client had gone."""
     with server.http.stream("POST", COMPLETIONS, json={**ENDLESS, "n": 3}) as reply:
         next(reply.iter_lines())
     aborted()
 
 
-def test_a_whole_reply_whose_client_goes_is_ended(
-    server: Live, aborted: Callable[[], None]
-) -> None:
+def test_cancel_frees_of_a_whole_reply(server: Live, aborted: Callable[[], None]) -> None:
     host, _, port = server.url.removeprefix("http://").partition(":")
     body = b'{"prompt": "x", "temperature": 0, "max_tokens": 900, "ignore_eos": true}'
     head = f"POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -99,7 +97,7 @@ def test_the_gate_counts_who_is_inside() -> None:
     assert never.value.status == 400
 
 
-def test_a_fault_in_a_pass_fails_its_requests_and_the_server_lives(
+def test_stream_terminal_event_when_a_pass_fails_its_requests_and_the_server_lives(
     server: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = server.post(COMPLETIONS, **SHORT)["choices"]
@@ -114,7 +112,7 @@ def test_a_fault_in_a_pass_fails_its_requests_and_the_server_lives(
     asked = {**ENDLESS, "speculation": {"drafter": "ngram"}}
     with monkeypatch.context() as patch:
         patch.setattr(type(drafter), "propose", fail_later)
-        events = server.events(COMPLETIONS, **asked)
+        events = server.events(COMPLETIONS, **asked)  # which wants [DONE] at the end
         assert events[-1]["error"]["code"] == "engine_error"
         assert "a drafter's fault" in events[-1]["error"]["message"]
         assert server.refused(COMPLETIONS, 500, **asked | {"stream": False})["code"]
@@ -140,7 +138,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(served_llm: LLM) -> None:
             assert client.recv(100).startswith(b"HTTP/1.1 408")
 
 
-def test_bad_requests_among_good_ones_disturb_none(server: Live) -> None:
+def test_grammar_invalid_draft_and_bad_requests(server: Live) -> None:
     """vLLM 27969 and others: one bad request, or a grammar, brought the engine down."""
     good = {**SHORT, "max_tokens": 16}
     expected = server.post(COMPLETIONS, **good)["choices"][0]["text"]

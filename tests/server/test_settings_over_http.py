@@ -94,14 +94,14 @@ def test_inert_fields_change_nothing(server: Live) -> None:
     assert server.post(COMPLETIONS, prompt=PROMPTS[1], **BASE, **inert)["choices"] == plain
 
 
-def test_unseeded_requests_differ(server: Live) -> None:
+def test_unseeded_independent(server: Live) -> None:
     """TensorRT-LLM 19487: requests without a seed shared one stream, and came out alike."""
     asked = {"prompt": PROMPTS[1], "temperature": 1.5, "max_tokens": 16}
     texts = [server.post(COMPLETIONS, **asked)["choices"][0]["text"] for _ in range(4)]
     assert len(set(texts)) == 4
 
 
-def test_a_stop_string_trims_text_and_ends_tokens(server: Live, mini: LLM) -> None:
+def test_stop_string_trims_all(server: Live, mini: LLM) -> None:
     """vLLM 47616: text was trimmed at a stop string, ids and log-probabilities were not."""
     plain = server.post(COMPLETIONS, prompt=PROMPTS[1], logprobs=1, **BASE)["choices"][0]
     stop = plain["text"][9:12]
@@ -117,7 +117,7 @@ def test_a_stop_string_trims_text_and_ends_tokens(server: Live, mini: LLM) -> No
     assert "".join(token["text"] for token in choice["tokens"]) == choice["text"]
 
 
-def test_the_command_line_writes_the_same(server: Live, capsys: Any, monkeypatch: Any) -> None:
+def test_server_cli_parity(server: Live, capsys: Any, monkeypatch: Any) -> None:
     """llama.cpp 10664: server and command line went different ways with the same flags."""
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]

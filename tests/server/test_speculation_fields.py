@@ -30,9 +30,7 @@ def text_of(reply: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("settings", [GREEDY, SEEDED], ids=["greedy", "coupled"])
-def test_any_choice_writes_the_same_text_in_one_batch(
-    server: Live, settings: dict[str, Any]
-) -> None:
+def test_per_request_toggle(server: Live, settings: dict[str, Any]) -> None:
     """sglang 30263 and others: a switch for each request, which changes no text."""
     asked = [(prompt, choice) for prompt in PROMPTS for choice in CHOICES]
 
@@ -72,7 +70,7 @@ def test_counters_of_several_outputs_add_up(server: Live) -> None:
         assert both[name] == sum(told[name] for told in each)
 
 
-def test_prediction(server: Live) -> None:
+def test_predicted_outputs(server: Live) -> None:
     """vLLM 23276: OpenAI's prediction, and how many of its tokens came true."""
     plain = server.post(COMPLETIONS, prompt=PROMPTS[0], **GREEDY)
     guess = {"type": "content", "content": text_of(plain)}
@@ -117,7 +115,7 @@ def test_a_drafter_that_reads_no_prediction(server: Live) -> None:
     assert "does not read a prediction" in error["message"]
 
 
-def test_one_event_a_token_with_its_provenance(server: Live) -> None:
+def test_stream_token_by_token_and_token_provenance(server: Live) -> None:
     """vLLM 45678, lms 172: an event for each token, and which of them were drafted."""
     asked: dict[str, Any] = {"prompt": PROMPTS[0], "speculation": {"k": 4}, **GREEDY}
     whole = server.post(COMPLETIONS, **asked)

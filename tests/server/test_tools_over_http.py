@@ -65,7 +65,7 @@ def test_required_without_parallel_is_one_call(server: Live) -> None:
     check(call)
 
 
-def test_several_calls_in_a_stream_lose_nothing(server: Live) -> None:
+def test_tool_stream_boundary(server: Live) -> None:
     """vLLM 41967: of two tools in steps of several tokens the first one's arguments were lost."""
     asked = {**ASKED, "tool_choice": "required", "speculation": {"k": 8}}
     whole = server.post(CHAT, **asked)["choices"][0]
