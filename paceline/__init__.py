@@ -10,10 +10,19 @@ if TYPE_CHECKING:
     from paceline.config import EngineConfig
     from paceline.engine.llm import LLM
     from paceline.errors import PacelineError
-    from paceline.types import Delta, Output, SamplingParams, Speculation
+    from paceline.types import (
+        BeamSearchOutput,
+        BeamSearchParams,
+        Delta,
+        Output,
+        SamplingParams,
+        Speculation,
+    )
 
 __all__ = [
     "LLM",
+    "BeamSearchOutput",
+    "BeamSearchParams",
     "Delta",
     "EngineConfig",
     "Output",
@@ -28,6 +37,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOMES = {
     "LLM": "paceline.engine.llm",
+    "BeamSearchOutput": "paceline.types",
+    "BeamSearchParams": "paceline.types",
     "Delta": "paceline.types",
     "EngineConfig": "paceline.config",
     "Output": "paceline.types",

@@ -126,8 +126,7 @@ def certify(
         exact = law = parity = quick = True
     params = sampling_options.sampling(options_given)
     check_options(params, parity, out)
-    if parity:
-        check_drafts(defaults.drafts_of(model, draft), k)
+    check_drafts(defaults.drafts_of(model, draft), k, parity)
     limit = limit or (defaults.QUICK_PROMPTS if quick else None)
     given = read_prompts(prompts or own_prompts(), limit) if parity else []
     batch = batch or defaults.BATCH
@@ -162,11 +161,11 @@ def check_options(params: SamplingParams, parity: bool, out: Path | None) -> Non
         raise ConfigError(f"There is no folder {out.parent} to write {out.name} to.")
 
 
-def check_drafts(drafts: tuple[str, ...], k: int | None) -> None:
+def check_drafts(drafts: tuple[str, ...], k: int | None, parity: bool) -> None:
     """Raise ConfigError where both texts would be plain decoding's."""
     from paceline.drafters import OFF
 
-    if k == 0 or not drafts or drafts[0].strip() == OFF:
+    if parity and (k == 0 or not drafts or drafts[0].strip() == OFF):
         raise ConfigError(
             "Nothing drafts, so --parity has nothing to compare; name a drafter, as --draft ngram."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paceline.cache import BlockPool
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
@@ -151,6 +151,11 @@ class LiveDraftModel:
             if state is not None and seen.path:
                 state.tokens += min(state.fed, len(seen.path))
                 self._cache.flag(seen.context, state)
+
+    def fork(self, request_id: str, other: str) -> None:
+        """Let `other` begin where the request is; up to there both have the same slots."""
+        if state := self._cache.requests.get(request_id):
+            self._cache.requests[other] = replace(state)
 
     def release(self, request_id: str) -> None:
         """Forget the request; its flagged blocks stay good for the prefix cache."""

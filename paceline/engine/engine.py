@@ -10,6 +10,8 @@ from pathlib import Path
 from paceline.cache import BlockPool
 from paceline.config import CacheConfig, EngineConfig
 from paceline.drafters import OFF, PREDICTION, Drafter, Host, LiveDrafter, drafters
+from paceline.engine.beam import Search
+from paceline.engine.beam_drafts import DRAFTING, Speculator
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.settings import check_ids, check_structured
@@ -19,7 +21,16 @@ from paceline.models import LoadedModel
 from paceline.registry import OptionString
 from paceline.runtime import Runner
 from paceline.sampling.grammar import Grammars
-from paceline.types import Delta, FinishReason, Output, Request, StepStats
+from paceline.types import (
+    BeamSearchOutput,
+    BeamSearchParams,
+    Delta,
+    FinishReason,
+    Output,
+    Request,
+    Speculation,
+    StepStats,
+)
 from paceline.verify import choose_rule
 
 
@@ -92,11 +103,49 @@ class Engine:
         sequence = Sequence(request, self.model.tokenizer, self.pool, limits, seed, matcher)
         rule = asked.rule or self.config.speculation.rule
         sequence.rule = choose_rule(rule, params, trees=options.needs.trees)
-        lengths = (asked.k, self.config.speculation.k, options.k)
-        sequence.k = next(k for k in lengths if k is not None) if name != OFF else 0
+        sequence.k = self._draft_length(name, asked)
         sequence.drafter = name
         self._sequences[request.id] = sequence
         self._scheduler.add(sequence)
+
+    def beam_search(
+        self, prompt_ids: tuple[int, ...], params: BeamSearchParams, asked: Speculation | None
+    ) -> BeamSearchOutput:
+        """Search at once, from the first pass to the last; requests that run wait meanwhile.
+
+        Raises:
+            RequestError: the prompt cannot run, or the beams do not fit.
+            CacheError: the cache is too small for them beside what runs.
+        """
+        self._check_prompt(prompt_ids)
+        asked = asked or Speculation()
+        max_rows = self.config.scheduler.max_rows
+        if params.beam_width > max_rows:
+            raise RequestError(f"beam_width {params.beam_width} exceeds max_rows {max_rows}.")
+        name = self._resolve(asked.drafter)
+        speculator = Speculator(
+            live=self._drafters[name].live,
+            rule=choose_rule(None, DRAFTING, trees=self._drafters[name].options.needs.trees),
+            k=self._draft_length(name, asked),
+            pool=self.pool,
+            width=params.beam_width,
+        )
+        ends = self.model.spec.eos_ids
+        search = Search(self._step.runner, speculator, params, ends=ends, max_rows=max_rows)
+        search.run(prompt_ids, min(params.max_tokens, self.max_model_len - len(prompt_ids)))
+        return BeamSearchOutput(
+            beams=search.best(self.model.tokenizer),
+            prompt_tokens=len(prompt_ids),
+            drafter=name,
+            passes=search.passes,
+            steps=search.steps,
+            proposed=search.proposed,
+        )
+
+    def _draft_length(self, name: str, asked: Speculation) -> int:
+        """The request's k, else the configuration's, else the drafter's own."""
+        lengths = (asked.k, self.config.speculation.k, self._drafters[name].options.k)
+        return next(k for k in lengths if k is not None) if name != OFF else 0
 
     def step(self) -> list[Delta]:
         """Run one pass; a failed pass ends every request and leaves the pool idle."""
