@@ -27,6 +27,15 @@ Draft = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+Beams = Annotated[
+    int | None,
+    typer.Option(
+        "--beams",
+        min=1,
+        help="Find so many best continuations by beam search, with their scores.",
+        rich_help_panel=RESULT,
+    ),
+]
 K = Annotated[
     int | None,
     typer.Option("--k", min=0, help="Tokens to draft per pass.", rich_help_panel=MODEL),
