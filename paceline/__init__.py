@@ -11,11 +11,20 @@ if TYPE_CHECKING:
     from paceline.engine.async_llm import AsyncLLM
     from paceline.engine.llm import LLM
     from paceline.errors import PacelineError
-    from paceline.types import Delta, Output, SamplingParams, Speculation
+    from paceline.types import (
+        BeamSearchOutput,
+        BeamSearchParams,
+        Delta,
+        Output,
+        SamplingParams,
+        Speculation,
+    )
 
 __all__ = [
     "LLM",
     "AsyncLLM",
+    "BeamSearchOutput",
+    "BeamSearchParams",
     "Delta",
     "EngineConfig",
     "Output",
@@ -31,6 +40,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _HOMES = {
     "AsyncLLM": "paceline.engine.async_llm",
     "LLM": "paceline.engine.llm",
+    "BeamSearchOutput": "paceline.types",
+    "BeamSearchParams": "paceline.types",
     "Delta": "paceline.types",
     "EngineConfig": "paceline.config",
     "Output": "paceline.types",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from paceline.cli import defaults, options, sampling_options
+from paceline.cli.beams import beam_params, print_beams
 from paceline.cli.prompts import Prompt, compose, read_prompts
 from paceline.cli.report import json_line, print_stats
 from paceline.cli.session import answer, engine_options, load, prompt_ids
@@ -56,6 +57,7 @@ def generate(
     stop: sampling_options.Stop = None,
     ignore_eos: sampling_options.IgnoreEos = False,
     logprobs: sampling_options.Logprobs = None,
+    beams: options.Beams = None,
     prompt_file: options.PromptFile = None,
     prompts: options.Prompts = None,
     batch: options.Batch = None,
@@ -71,22 +73,27 @@ def generate(
     """
     given = dict(locals()) | {"k": defaults.length_of(draft, k)}
     params = sampling_options.sampling(given)
-    asked = asked_of(given)
-    llm = load(model, draft, batch or defaults.BATCH, **engine_options(given))
-    if prompts or as_json:
-        output = print_json(llm, answer(llm, asked, params, raw, batch or defaults.BATCH))
-    else:
-        output = print_stream(llm, prompt_ids(llm, asked[0], raw), params, color)
-    if stats:
-        print_stats(model, output, llm.load_seconds)
-
-
-def asked_of(given: Mapping[str, Any]) -> list[Prompt]:
-    """The prompts; raises ConfigError where options contradict each other."""
     refuse_conflicts(given)
-    if given["prompts"]:
-        return read_prompts(given["prompts"], given["limit"])
-    return [compose(given["prompt"], given["prompt_file"])]
+    searched = beam_params(given, params) if beams else None
+    asked = read_prompts(prompts, limit) if prompts else [compose(prompt, prompt_file)]
+    llm = load(model, draft, batch or defaults.BATCH, **engine_options(given))
+    if searched:
+        print_beams(llm, prompt_ids(llm, asked[0], raw), searched, as_json)
+    else:
+        write(llm, asked, params, given)
+
+
+def write(
+    llm: LLM, asked: Sequence[Prompt], params: SamplingParams, given: Mapping[str, Any]
+) -> None:
+    """Write what is generated, and the statistics where they are wanted."""
+    raw, batch = given["raw"], given["batch"] or defaults.BATCH
+    if given["prompts"] or given["as_json"]:
+        output = print_json(llm, answer(llm, asked, params, raw, batch))
+    else:
+        output = print_stream(llm, prompt_ids(llm, asked[0], raw), params, given["color"])
+    if given["stats"]:
+        print_stats(given["model"], output, llm.load_seconds)
 
 
 def refuse_conflicts(given: Mapping[str, Any]) -> None:

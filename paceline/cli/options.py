@@ -28,6 +28,15 @@ Draft = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+Beams = Annotated[
+    int | None,
+    typer.Option(
+        "--beams",
+        min=1,
+        help="Find so many best continuations by beam search, with their scores.",
+        rich_help_panel=RESULT,
+    ),
+]
 
 
 def length(text: str) -> int | str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from paceline.cache import BlockPool
@@ -173,6 +173,11 @@ class LiveDraftModel:
                 state.tokens += common_length(state.fed, seen.committed[: len(seen.path)])
                 state.fed = ()
                 self._cache.flag(seen.context, state)
+
+    def fork(self, request_id: str, other: str) -> None:
+        """Let `other` begin where the request is; up to there both have the same slots."""
+        if state := self._cache.requests.get(request_id):
+            self._cache.requests[other] = replace(state)
 
     def release(self, request_id: str) -> None:
         """Forget the request; its flagged blocks stay good for the prefix cache."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
-from paceline.cache import BlockPool
-from paceline.config import CacheConfig, EngineConfig
+from paceline.config import EngineConfig
 from paceline.drafters import (
     OFF,
     PREDICTION,
@@ -18,6 +17,9 @@ from paceline.drafters import (
     layers_of,
     parse_drafter,
 )
+from paceline.engine.beam import Search
+from paceline.engine.beam_drafts import DRAFTING, Speculator
+from paceline.engine.room import build_pool, context_of
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.settings import check_ids, check_structured
@@ -29,6 +31,8 @@ from paceline.registry import OptionString
 from paceline.runtime import Runner
 from paceline.sampling.grammar import Grammars
 from paceline.types import (
+    BeamSearchOutput,
+    BeamSearchParams,
     Delta,
     FinishReason,
     Output,
@@ -116,6 +120,41 @@ class Engine:
         self._settle(sequence)
         self._sequences[request.id] = sequence
         self._scheduler.add(sequence)
+
+    def beam_search(
+        self, prompt_ids: tuple[int, ...], params: BeamSearchParams, asked: Speculation | None
+    ) -> BeamSearchOutput:
+        """Search at once, from the first pass to the last; requests that run wait meanwhile.
+
+        Raises:
+            RequestError: the prompt cannot run, or the beams do not fit.
+            CacheError: the cache is too small for them beside what runs.
+        """
+        self._check_prompt(prompt_ids)
+        asked = asked or Speculation()
+        max_rows = self.config.scheduler.max_rows
+        if params.beam_width > max_rows:
+            raise RequestError(f"beam_width {params.beam_width} exceeds max_rows {max_rows}.")
+        name = self._allowed(asked)[0]
+        options, k = self._drafters[name].options, self._length(asked, name)
+        speculator = Speculator(
+            live=self._drafters[name].live,
+            rule=choose_rule(None, DRAFTING, trees=options.needs.trees),
+            k=options.k if k is None else k,
+            pool=self.pool,
+            width=params.beam_width,
+        )
+        ends = self.model.spec.eos_ids
+        search = Search(self._step.runner, speculator, params, ends=ends, max_rows=max_rows)
+        search.run(prompt_ids, min(params.max_tokens, self.max_model_len - len(prompt_ids)))
+        return BeamSearchOutput(
+            beams=search.best(self.model.tokenizer),
+            prompt_tokens=len(prompt_ids),
+            drafter=name,
+            passes=search.passes,
+            steps=search.steps,
+            proposed=search.proposed,
+        )
 
     def step(self) -> list[Delta]:
         """Run one pass; a failed pass ends every request and leaves the pool idle."""
@@ -242,41 +281,3 @@ class Engine:
     def _hidden_layers(self) -> tuple[int, ...]:
         needed = (layers_of(loaded.options, loaded.live) for loaded in self._drafters.values())
         return tuple(sorted({layer for layers in needed for layer in layers}))
-
-
-def context_of(config: EngineConfig, model: LoadedModel) -> int:
-    """The longest context in tokens: as configured, or as much of the model's as the cache holds.
-
-    Raises:
-        ConfigError: more than the model's is asked for.
-    """
-    asked, own = config.scheduler.max_model_len, model.spec.max_model_len
-    if asked is None:
-        return min(own, affordable_blocks(config.cache, model) * config.cache.block_tokens)
-    if asked > own:
-        raise ConfigError(
-            f"max_model_len must be 1 to {own}, the context of {model.name}, not {asked}."
-        )
-    return asked
-
-
-def affordable_blocks(cache: CacheConfig, model: LoadedModel) -> int:
-    """How many blocks of the model's keys and values fit, at least one."""
-    if cache.num_blocks is not None:
-        return cache.num_blocks
-    token_bytes = model.kv_bytes_per_token(cache.kv_dtype)
-    return max(1, cache.max_bytes // (token_bytes * cache.block_tokens))
-
-
-def build_pool(config: EngineConfig, model: LoadedModel, max_model_len: int) -> BlockPool:
-    """Size the pool: enough for every request's context, within the memory allowed for it."""
-    cache = config.cache
-    context_blocks = -(-max_model_len // cache.block_tokens)
-    wanted = config.scheduler.max_num_requests * context_blocks
-    num_blocks = cache.num_blocks or min(wanted, affordable_blocks(cache, model))
-    if num_blocks < context_blocks:
-        raise ConfigError(
-            f"The cache holds {num_blocks * cache.block_tokens} tokens, fewer than one context of"
-            f" {max_model_len}; lower --max-model-len or raise the cache's size."
-        )
-    return BlockPool(num_blocks, cache.block_tokens, cache.prefix_caching)

@@ -19,6 +19,7 @@ from paceline.errors import RequestError
 from paceline.kernels.library import available, use_threads
 from paceline.models import Message, Progress, load_model, render_chat
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
+from paceline.types.beam import BeamSearchOutput, BeamSearchParams
 from paceline.values import conform, is_integer
 
 Prompt = str | Sequence[int]
@@ -131,6 +132,26 @@ class LLM:
         prompts = [self.encode(text, rendered=True) for text in rendered]
         return self.generate(prompts, params, speculation=speculation)
 
+    def beam_search(
+        self,
+        prompt: Prompt,
+        params: BeamSearchParams | None = None,
+        *,
+        speculation: Speculation | None = None,
+    ) -> BeamSearchOutput:
+        """The best continuations of one prompt, as plain beam search finds them in more passes.
+
+        Other threads' requests wait for its end.
+
+        Raises:
+            RequestError: the prompt cannot run.
+        """
+        params = conform("params", params, BeamSearchParams | None, RequestError)
+        asked = conform("speculation", speculation, Speculation | None, RequestError)
+        ids = self._one(prompt, "A beam search")
+        with self._lock:
+            return self.engine.beam_search(ids, params or BeamSearchParams(), asked)
+
     def stream(
         self,
         prompt: Prompt,
@@ -146,10 +167,14 @@ class LLM:
         (setting,) = spread(conform("params", params, SamplingParams | None, RequestError), 1)
         if setting.n != 1:
             raise RequestError(f"A stream is one sample, not n = {setting.n}; use generate().")
+        return self._start(self._one(prompt, "A stream"), setting, speculation, choice=0)
+
+    def _one(self, prompt: Prompt, what: str) -> tuple[int, ...]:
+        """The ids of what must be a single prompt."""
         batch: list[Prompt] = as_prompts(prompt) or [()]
         if len(batch) != 1:
-            raise RequestError(f"A stream is of one prompt, not {len(batch)}; use generate().")
-        return self._start(batch[0], setting, speculation, choice=0)
+            raise RequestError(f"{what} is of one prompt, not {len(batch)}; use generate().")
+        return tuple(self.encode(batch[0]) if isinstance(batch[0], str) else batch[0])
 
     def _start(
         self, prompt: Prompt, params: SamplingParams, speculation: Speculation | None, choice: int

@@ -169,7 +169,7 @@ def check_same_vocabulary(
         raise VocabularyError(
             f"The draft has another vocabulary: id {i} is {_name(theirs.get(i))} to the target "
             f"and {_name(ours.get(i))} to the draft; choose a draft of the target's family, or"
-            " draft of the tokens both have, by the option vocabulary=intersect."
+            " draft what both have, by the option vocabulary=intersect."
         )
     for owner, size in (("target", target_size), ("draft", draft_size)):
         if size < target.vocab_size:

@@ -1,5 +1,6 @@
 """The values that cross Paceline's seams: frozen, free of torch, free of behaviour."""
 
+from paceline.types.beam import BeamOutput, BeamSearchOutput, BeamSearchParams
 from paceline.types.output import (
     Delta,
     DraftStats,
@@ -23,6 +24,9 @@ from paceline.types.sampling import (
 
 __all__ = [
     "AUTO",
+    "BeamOutput",
+    "BeamSearchOutput",
+    "BeamSearchParams",
     "Delta",
     "DraftStats",
     "FinishReason",
