@@ -48,11 +48,11 @@ class Eagle:
     """Nodes of a draft."""
     tree: bool = True
     """Grow trees of point masses; else sample chains."""
-    width: int = 4
+    width: int = 2
     """Most children of a node, and most nodes of a depth that go on."""
-    depth: int = 8
+    depth: int = 16
     """Longest path of a tree."""
-    min_prob: float = 0.01
+    min_prob: float = 0.002
     """Least estimated probability of a node's whole path; for a tree."""
     force: bool = False
     """Use a head that was made for other weights of the same sizes."""

@@ -20,6 +20,11 @@ RUNNERS = 64
 """Ids that run the race for a node's children: the likeliest, since a race costs by the id."""
 
 
+RIVAL = 0.8
+"""Share of the likeliest new node's chance from which on another one goes on too. Each takes one of
+the free slots, and those spent on the unlikely are missing where a sure path goes deep."""
+
+
 class Growth(Protocol):
     """One request's draft as it grows; rows count from 1, row 0 is the last committed token."""
 
@@ -50,24 +55,27 @@ class Growth(Protocol):
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a confidence is worth: how often tokens drafted with it were right."""
+    """What a confidence is worth: how often tokens drafted with it were right, by depth."""
 
-    confidences: tuple[float, ...] = (0.0, 1.0)
-    rates: tuple[float, ...] = (0.0, 1.0)
+    tables: Sequence[tuple[Sequence[float], Sequence[float]]] = (((0.0, 1.0), (0.0, 1.0)),)
+    """(confidences, rates) of each depth, the last one's also of what lies deeper."""
 
     @classmethod
     def read(cls, config: Fields, key: str) -> Calibration:
-        """From config.json; raises ModelFileError."""
+        """From config.json, where a depth's two lists are neighbours; raises ModelFileError."""
         if key not in config:
             return cls()
         rows = config.shares(key)
-        if len(rows) != 2 or len(rows[0]) != len(rows[1]) or sorted(rows[0]) != rows[0]:
-            raise config.fault(key, "is not two lists of one length, the first rising")
-        return cls(tuple(rows[0]), tuple(rows[1]))
+        tables = list(zip(rows[::2], rows[1::2], strict=False))
+        fit = all(said and len(said) == len(r) and sorted(said) == said for said, r in tables)
+        if not tables or len(rows) % 2 or not fit:
+            raise config.fault(key, "is not pairs of lists of one length, the first of each rising")
+        return cls(tables)
 
-    def __call__(self, confidences: Sequence[float]) -> list[float]:
-        """The rate of each confidence, linearly between those that were measured."""
-        found: list[float] = np.interp(confidences, self.confidences, self.rates).tolist()
+    def __call__(self, depth: int, confidences: Sequence[float]) -> list[float]:
+        """The rate of each confidence, linearly between those that were measured at a depth."""
+        table = self.tables[min(depth, len(self.tables)) - 1]
+        found: list[float] = np.interp(confidences, *table).tolist()
         return found
 
 
@@ -127,7 +135,7 @@ class Node:
 class Tree:
     """The likeliest paths by calibrated confidence (EAGLE-2, arXiv 2406.16858).
 
-    At each depth the likeliest new nodes, at most `width`, are run and sprout; of all candidates
+    At each depth the likeliest new node and its rivals, at most `width`, sprout; of all candidates
     the `budget` likeliest are the draft. They are ranked and cut by value: point masses, therefore.
     """
 
@@ -147,9 +155,9 @@ class Tree:
         """Sprout children, the likeliest under the row."""
         self._features[row] = feature
         depth = self.nodes[row - 1].depth if row else 0
-        chance = self.nodes[row - 1].chance if row else 1.0
+        chance = self._chance(row)
         tokens, confidences = self._children(row, depth, logits)
-        for token, rate in zip(tokens, self.calibration(confidences), strict=True):
+        for token, rate in zip(tokens, self.calibration(depth + 1, confidences), strict=True):
             if chance * rate >= self.min_prob:
                 self.nodes.append(Node(token, row, depth + 1, chance * rate))
                 self._fresh.append(len(self.nodes))
@@ -171,13 +179,15 @@ class Tree:
         return tokens, probs[: len(tokens)]
 
     def next_rows(self) -> list[int]:
-        """The likeliest of the new nodes that are among the best of all, while slots are free."""
+        """The likeliest of the new nodes and its rivals, if they are among the best of all."""
         best = set(self._best())
         room = min(self.width, self.budget - 1 - len(self._places))
         grown = [row for row in self._fresh if row in best]
         grown = [row for row in grown if self.nodes[row - 1].depth < self.max_depth]
         self._fresh = []
-        chosen = sorted(grown, key=lambda row: -self.nodes[row - 1].chance)[: max(room, 0)]
+        grown.sort(key=self._chance, reverse=True)
+        rivals = [r for r in grown if self._chance(r) >= RIVAL * self._chance(grown[0])]
+        chosen = rivals[: max(room, 0)]
         for row in chosen:
             self._places[row] = len(self._places)
         return chosen
@@ -186,6 +196,9 @@ class Tree:
         """The rows of the draft so far; no node is likelier than its parent, which is older."""
         order = sorted(range(len(self.nodes)), key=lambda node: -self.nodes[node].chance)
         return [node + 1 for node in order[: self.budget]]
+
+    def _chance(self, row: int) -> float:
+        return self.nodes[row - 1].chance if row else 1.0
 
     def ancestors(self, row: int) -> list[int]:
         """Up its parents."""

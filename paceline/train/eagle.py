@@ -33,12 +33,11 @@ TOKEN_SHARE = 0.1
 """Weight of the cross-entropy beside EAGLE's loss on features."""
 FADE = 0.8
 """Weight of a step's loss, relative to the one before it."""
-RANKS = 3
-"""Guesses whose confidence is calibrated."""
+RANKS, CALIBRATED = 3, 3
+"""Guesses whose confidence is calibrated, and depths at which it is: the last one's holds below."""
 BIN_EDGES = (0, 0.3, 0.5, 0.65, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.993, 1)
-"""Shares of the guesses by rising confidence: bins are narrow where it is high, for deep paths are
-made of such guesses.
-"""
+"""Shares of the guesses by rising confidence: bins are narrow where it is high, for deep paths
+are made of such guesses."""
 CHUNK_ROWS = 4
 
 Pair = tuple[Tensor, Tensor]
@@ -244,23 +243,28 @@ class EagleObjective:
         return config, tensors
 
     def _calibrations(self, captured: Captured) -> dict[str, list[list[float]]]:
-        """What a guess's confidence is worth: how often the target's argmax is the guess, and with
-        what probability its law has it.
+        """What a guess's confidence is worth at each depth, where the guesses before it were right:
+        how often the target's argmax is the guess, and with what probability its law has it.
         """
-        said, argmax, chance = [], [], []
-        for _, outs, states in self._chunks(captured, 1):
-            best = self.module.logits(outs[0], self._head).softmax(-1).topk(RANKS)
-            guesses = self._full_ids(best.indices)
+        seen: list[list[Tensor]] = [[] for _ in range(CALIBRATED)]
+        for ids, outs, states in self._chunks(captured, CALIBRATED):
             normed = self._parts.normed(states[self._last])[:, 1:]
-            law = functional.linear(normed, self._full_head).softmax(-1)
-            said.append(best.values.flatten())
-            argmax.append((guesses == law.argmax(-1, keepdim=True)).flatten().float())
-            chance.append(law.gather(-1, guesses).flatten())
-        order = torch.cat(said).argsort()
-        return {
-            name: rising(torch.cat(said)[order], torch.cat(worth)[order])
-            for name, worth in (("calibration", argmax), ("calibration_sampled", chance))
-        }
+            law = functional.linear(normed, self._full_head).softmax(-1)  # [B, T - 1, V]
+            alive = torch.ones_like(ids[:, 1:-CALIBRATED], dtype=torch.bool)
+            for step, out in enumerate(outs):
+                rows = slice(step, step + alive.shape[1])
+                best = self.module.logits(out[:, rows], self._head).softmax(-1).topk(RANKS)
+                guesses, own = self._full_ids(best.indices), law[:, rows]
+                argmax = (guesses == own.argmax(-1, keepdim=True)).float()
+                worth = torch.stack((best.values, argmax, own.gather(-1, guesses)))
+                seen[step].append(worth[:, alive].flatten(1))  # [3, guesses]
+                alive &= guesses[..., 0] == ids[:, 2 + step : 2 + step + alive.shape[1]]
+        tables: dict[str, list[list[float]]] = {"calibration": [], "calibration_sampled": []}
+        for found in seen:
+            said, *worths = torch.cat(found, dim=1)
+            for name, worth in zip(tables, worths, strict=True):
+                tables[name] += rising(said.sort().values, worth[said.argsort()])
+        return tables
 
 
 def rising(confidences: Tensor, worth: Tensor) -> list[list[float]]:

@@ -101,7 +101,7 @@ def test_defaults_start(name: str) -> None:
 
 
 DRAFTED: dict[str, dict[str, Any]] = {
-    "eagle": {"k": 2, "tree": False, "width": 1, "depth": 1, "min_prob": 0.6},
+    "eagle": {"k": 2, "tree": False, "width": 4, "depth": 1, "min_prob": 0.6},
     "medusa": {"k": 2, "tree": False, "depth": 1},
     "layerskip": {"k": 2, "layers": "0.5", "head_ids": 300},
 }

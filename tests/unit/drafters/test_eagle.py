@@ -151,7 +151,7 @@ def test_a_tree_keeps_to_its_width_depth_and_budget(
 
 def test_a_surer_drafter_drafts_more(llm: LLM, build: Callable[..., LLM]) -> None:
     proposed = []
-    for least in (0.01, 0.2, 0.9):
+    for least in (0.01, 0.4, 0.95):
         outputs = build(f"eagle:min_prob={least}").generate(PROMPTS, GREEDY)
         proposed.append(sum(o.counts.proposed / o.counts.passes for o in outputs))
     assert proposed == sorted(proposed, reverse=True)
@@ -166,8 +166,9 @@ def test_ranges_are_checked(option: str) -> None:
 
 
 def test_confidences_are_calibrated_between_what_was_measured() -> None:
-    found = Calibration((0.2, 0.6), (0.1, 0.5))([0.0, 0.4, 0.9])
-    assert found == pytest.approx([0.1, 0.3, 0.5])
+    calibration = Calibration((((0.2, 0.6), (0.1, 0.5)), ((0.0, 1.0), (0.8, 0.8))))
+    assert calibration(1, [0.0, 0.4, 0.9]) == pytest.approx([0.1, 0.3, 0.5])
+    assert calibration(2, [0.3]) == calibration(5, [0.9]) == [0.8]
 
 
 @pytest.mark.parametrize("table", [[[0.1]], [[0.1, 0.2], [0.3]], [[0.5, 0.1], [0.1, 0.2]], "x"])
