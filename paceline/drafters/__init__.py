@@ -11,10 +11,12 @@ from paceline.drafters.base import (
     register,
 )
 from paceline.drafters.host import Host
+from paceline.drafters.noise import NOISE
 from paceline.drafters.none import OFF
 from paceline.drafters.prediction import PREDICTION
 
 __all__ = [
+    "NOISE",
     "OFF",
     "PREDICTION",
     "DraftContext",

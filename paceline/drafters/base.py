@@ -171,6 +171,7 @@ drafters: Registry[type[Any]] = Registry(
         "ngram": "paceline.drafters.ngram:Ngram",
         "suffix": "paceline.drafters.suffix:Suffix",
         "prediction": "paceline.drafters.prediction:Prediction",
+        "noise": "paceline.drafters.noise:Noise",
     },
     group="paceline.drafters",
 )
