@@ -20,6 +20,7 @@ def report(cells: Sequence[Cell], setting: Setting) -> BenchReport:
         setting,
         (speed_table(cells), latency_table(cells)),
         findings(cells),
+        (),
         {"cells": [cell_record(cell) for cell in cells]},
     )
 

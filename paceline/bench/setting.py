@@ -98,6 +98,7 @@ class BenchReport:
     setting: Setting
     tables: Sequence[Table]
     findings: Sequence[Finding]
+    notes: Sequence[str]
     record: dict[str, Any]
     """All figures as plain values."""
 
@@ -105,7 +106,7 @@ class BenchReport:
         """The whole report."""
         parts = [f"# {self.title}", *self.setting.lines()]
         parts += [table.as_markdown() for table in self.tables]
-        parts += ["\n".join(f"- {finding}" for finding in self.findings)]
+        parts += ["\n".join(f"- {line}" for line in (*self.notes, *self.findings))]
         return "\n\n".join(parts) + "\n"
 
     def as_record(self) -> dict[str, Any]:

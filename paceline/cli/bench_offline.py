@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli import defaults, options, sampling_options
-from paceline.cli.plan import sizes_of
 from paceline.cli.progress import count_bar
+from paceline.cli.prompts import sizes_of
 from paceline.cli.session import load
 from paceline.errors import ConfigError
 from paceline.types import AUTO, SamplingParams
@@ -150,5 +150,7 @@ def show(report: BenchReport) -> None:
         for row in one.rows:
             table.add_row(*row)
         console.print(table)
+    for note in report.notes:
+        console.print(note, markup=False)
     for finding in report.findings:
         console.print(str(finding), style="" if finding.holds else "bold red", markup=False)

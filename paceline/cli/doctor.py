@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from paceline.cli import options
+from paceline.cli.doctor_pair import examine
+from paceline.errors import ConfigError
 
 if TYPE_CHECKING:
+    from paceline.bench.pair import PairFinding
     from paceline.kernels.library import Features
     from paceline.kernels.probe import Limits
+
+
+MOST_PER_CORE = 4
+PairModel = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="Look at this model and its drafters, too."),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +40,51 @@ class Diagnosis:
     advice: tuple[str, ...]
 
 
-def doctor(threads: options.Threads = None, as_json: options.Json = False) -> None:
-    """Show the CPU, the kernels in use and what the machine sustains; measures for a second."""
+def doctor(
+    model: PairModel = None,
+    draft: options.Draft = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show the CPU, the kernels in use and what the machine sustains; measures for a second.
+
+    With --model it looks at that model and its drafters too, before it loads them and for ten
+    seconds at work; exit code 1 where they will not work together.
+    """
+    if draft and model is None:
+        raise ConfigError("--draft is looked at beside its target; add --model.")
+    check_threads(threads)
     found = diagnose(threads)
+    pair = examine({"model": model, "draft": draft, "threads": threads}) if model else []
     if as_json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(asdict(found) | {"pair": [asdict(one) for one in pair]}))
     else:
         print_diagnosis(found)
+        print_pair(pair)
+    if not all(one.works for one in pair):
+        raise typer.Exit(1)
+
+
+def check_threads(threads: int | None) -> None:
+    """Raise ConfigError for so many threads that only their switching would be measured."""
+    from paceline.kernels.machine import cores
+
+    if threads is not None and threads > MOST_PER_CORE * cores():
+        raise ConfigError(
+            f"{threads} threads on {cores()} cores wait for one another; use --threads {cores()}."
+        )
+
+
+def print_pair(pair: Sequence[PairFinding]) -> None:
+    """A line a finding, with what mends it below."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for one in pair:
+        style = "" if one.works else "bold red"
+        console.print(f"{one.what}: {one.told}", style=style, markup=False)
+        if one.mend:
+            console.print(f"  {one.mend}", style="yellow", markup=False)
 
 
 def diagnose(threads: int | None) -> Diagnosis:

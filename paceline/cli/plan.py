@@ -1,15 +1,19 @@
-"""`paceline plan --simulate DEVICE`: what to run on hardware that is not at hand."""
+"""`paceline plan`: what to run, measured here or (--simulate) on paper."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from paceline.cli.prompts import lines_of, parse_json
+from paceline.cli import defaults, options, plan_options, sampling_options
+from paceline.cli.plan_here import plan_here
+from paceline.cli.plan_options import LONGEST
+from paceline.cli.prompts import lines_of, parse_json, sizes_of
 from paceline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,76 +23,88 @@ if TYPE_CHECKING:
     from paceline.plan.paper import Pair, PaperPlan
     from paceline.plan.workload import Report
 
+HERE, PAPER = "1,4,16", "1,4,16,64"
+"""Batch sizes: measured ones cost time."""
 DRAFTER = "drafts"
 """What the one drafter of a plan on paper is called."""
-LONGEST = 1024
-"""The longest draft that is planned for or replayed."""
-MOST_CONTEXT = 2**30
 MOST_SERVED = 2**23
 """Tokens of all requests over time, which take minutes to simulate."""
-LOAD = "Requests over time"
 
 
 def plan(
-    device: Annotated[str, typer.Option("--simulate", help="h100, a100, l4, rtx-4090, m4-max, …")],
-    target_params: Annotated[str, typer.Option(help="Parameters of the target: 7B, 7e9.")],
-    draft_params: Annotated[str, typer.Option(help="Of the draft; 0 for lookups.")] = "0",
-    target_bits: Annotated[float, typer.Option(help="Bits of a target weight.")] = 16,
-    draft_bits: Annotated[float, typer.Option(help="Bits of a draft weight.")] = 16,
-    alpha: Annotated[
-        list[float] | None,
-        typer.Option(help="Acceptance; repeat it for one rate a position. 0.7 by default."),
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(help=r"Recorded drafts to replay: JSON lines of \[proposed, accepted] pairs."),
-    ] = None,
-    batch: Annotated[str, typer.Option(help="Batch sizes.")] = "1,4,16,64",
-    context: Annotated[
-        int, typer.Option(min=0, max=MOST_CONTEXT, help="Tokens of context per request.")
-    ] = 0,
-    kv_bytes: Annotated[float, typer.Option(help="Keys and values of a context token.")] = 0,
-    max_k: Annotated[int, typer.Option(min=0, max=LONGEST, help="Longest draft to consider.")] = 16,
-    emit: Annotated[
-        str | None, typer.Option(help="Print it for vllm, sglang, tensorrt-llm or llama.cpp.")
-    ] = None,
-    target: Annotated[str, typer.Option(help="Name of the target, for --emit.")] = "TARGET",
-    draft: Annotated[str, typer.Option(help="Name of the draft, for --emit.")] = "DRAFT",
-    rate: Annotated[
-        float | None,
-        typer.Option(help="Also serve so many requests a second.", rich_help_panel=LOAD),
-    ] = None,
-    bursty: Annotated[
-        bool, typer.Option("--bursty", help="In bursts.", rich_help_panel=LOAD)
-    ] = False,
-    requests: Annotated[int, typer.Option(min=1, rich_help_panel=LOAD)] = 200,
-    prompt_tokens: Annotated[int, typer.Option(min=1, rich_help_panel=LOAD)] = 256,
-    output_tokens: Annotated[int, typer.Option(min=1, rich_help_panel=LOAD)] = 128,
-    seed: Annotated[int, typer.Option(rich_help_panel=LOAD)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    model: options.Model = defaults.MODEL,
+    draft: options.Draft = None,
+    prompts: options.Prompts = None,
+    limit: options.Limit = None,
+    raw: options.Raw = False,
+    max_tokens: sampling_options.MaxTokens = 64,
+    kernels: options.Kernels = "auto",
+    threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
+    batch: plan_options.Batches = "",
+    out: plan_options.Out = None,
+    device: plan_options.Device = None,
+    target_params: plan_options.TargetParams = None,
+    draft_params: plan_options.DraftParams = "0",
+    target_bits: plan_options.TargetBits = 16,
+    draft_bits: plan_options.DraftBits = 16,
+    alpha: plan_options.Alpha = None,
+    trace: plan_options.Trace = None,
+    context: plan_options.Context = 0,
+    kv_bytes: plan_options.KVBytes = 0,
+    max_k: plan_options.MaxK = 16,
+    emit: plan_options.Emit = None,
+    target: plan_options.Target = "TARGET",
+    rate: plan_options.Rate = None,
+    bursty: plan_options.Bursty = False,
+    requests: plan_options.Count = 200,
+    prompt_tokens: plan_options.Count = 256,
+    output_tokens: plan_options.Count = 128,
+    seed: plan_options.Seed = 0,
+    as_json: options.Json = False,
 ) -> None:
-    """Plan on paper: draft length by batch size, break-even, speed; no model is loaded."""
-    from paceline.plan.devices import device as find
-    from paceline.plan.paper import Pair, parse_count, plan_on_paper
+    """Measure here which drafter and draft length to run, by batch size, and say why.
 
-    if emit is not None and (as_json or rate is not None):
-        raise ConfigError("--emit prints one engine's own words; leave out --json and --rate.")
-    sizes = {"target_params": parse_count(target_params), "draft_params": parse_count(draft_params)}
-    bits = {"target_bits": target_bits, "draft_bits": draft_bits}
-    pair = Pair(**sizes, **bits, kv_bytes_per_token=kv_bytes)
+    With --simulate it is answered on paper, for hardware that is not at hand.
+    """
+    given = dict(locals())
+    if device is None:
+        plan_here(given, sizes_of(batch or HERE))
+        return
+    pair = pair_of(given)
+    from paceline.plan.devices import device as find
+    from paceline.plan.paper import plan_on_paper
+
     traces = read_traces(trace) if trace else []
     alphas = alpha or (rates_of(traces, max_k) if traces else [0.7])
-    found = plan_on_paper(find(device), pair, alphas, sizes_of(batch), context, max_k)
+    found = plan_on_paper(find(device), pair, alphas, sizes_of(batch or PAPER), context, max_k)
     if emit is not None:
-        print_for(emit, setup_of(found, pair, target, draft))
+        print_for(emit, setup_of(found, pair, target, draft[0] if draft else "DRAFT"))
         return
-    served = {}
+    served: dict[str, Report] = {}
     if rate is not None:
         check_load(requests * (prompt_tokens + output_tokens))
         times = times_of(requests, rate, bursty, seed)
         load = load_of(times, prompt_tokens, output_tokens, traces, alphas)
         served = serve(found, load, seed)
     typer.echo(json.dumps(as_record(found, served))) if as_json else show(found, served)
+
+
+def pair_of(given: Mapping[str, Any]) -> Pair:
+    """The two models on paper; raises ConfigError where options are missing or contradict."""
+    from paceline.plan.paper import Pair, parse_count
+
+    if given["emit"] is not None and (given["as_json"] or given["rate"] is not None):
+        raise ConfigError("--emit prints one engine's own words; leave out --json and --rate.")
+    if given["target_params"] is None:
+        raise ConfigError("--simulate needs the target's size: --target-params 7B, say.")
+    return Pair(
+        target_params=parse_count(given["target_params"]),
+        draft_params=parse_count(given["draft_params"]),
+        target_bits=given["target_bits"],
+        draft_bits=given["draft_bits"],
+        kv_bytes_per_token=given["kv_bytes"],
+    )
 
 
 def check_load(tokens: int) -> None:
@@ -104,14 +120,6 @@ def print_for(engine: str, setup: Setup) -> None:
     from paceline.plan.emit import emit
 
     typer.echo(emit(engine, setup))
-
-
-def sizes_of(text: str) -> list[int]:
-    """1,4,16 as numbers; raises ConfigError."""
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--batch wants numbers like 1,4,16, not '{text}'.") from error
 
 
 def read_traces(path: Path) -> list[Any]:

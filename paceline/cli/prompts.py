@@ -104,6 +104,14 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
             yield line, f"{path} line {number}"
 
 
+def sizes_of(text: str) -> list[int]:
+    """1,4,16 as numbers; raises ConfigError."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--batch wants numbers like 1,4,16, not '{text}'.") from error
+
+
 def parse_line(line: str, where: str) -> Prompt:
     """A line of text."""
     return Prompt.of_text(line, where)

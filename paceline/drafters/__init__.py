@@ -12,11 +12,13 @@ from paceline.drafters.base import (
     register,
 )
 from paceline.drafters.host import Host
+from paceline.drafters.noise import NOISE
 from paceline.drafters.none import OFF
 from paceline.drafters.parse import parse_drafter
 from paceline.drafters.prediction import PREDICTION
 
 __all__ = [
+    "NOISE",
     "OFF",
     "PREDICTION",
     "DraftContext",

@@ -183,6 +183,7 @@ drafters: Registry[type[Any]] = Registry(
         "layerskip": "paceline.drafters.layerskip:LayerSkip",
         "merged": "paceline.drafters.merged:Merged",
         "cascade": "paceline.drafters.cascade:Cascade",
+        "noise": "paceline.drafters.noise:Noise",
     },
     group="paceline.drafters",
 )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from paceline.config import EngineConfig
 from paceline.drafters import Drafter
 from paceline.engine.engine import Engine
+from paceline.errors import ConfigError
 from paceline.plan.controller import Controller
 from paceline.plan.decision import Candidate, Decision, Limits, Outcome, Step
 from paceline.plan.forecast import DrafterOnPaper
@@ -44,6 +45,10 @@ def steer(engine: Engine) -> Steering:
     """
     plan = engine.config.speculation.plan
     measured = None if plan is None else MeasuredPlan.read(plan)
+    if measured and measured.model != engine.model.name:
+        raise ConfigError(
+            f"The plan {plan} is of {measured.model}, not of {engine.model.name}; measure anew."
+        )
     papers = on_paper(engine.drafters, measured)
     target = TARGET if measured is None else measured.target
     steering = Steering(Controller(target, papers, limits_of(engine.config)))

@@ -3,7 +3,7 @@
 A name goes through `resolve` to a folder or file, and `load_model` makes it a LoadedModel.
 """
 
-from paceline.models.load import LoadedModel, load_model
+from paceline.models.load import Described, LoadedModel, describe, load_model
 from paceline.models.progress import Progress
 from paceline.models.pull import pull, resolve
 from paceline.models.spec import ModelSpec
@@ -11,6 +11,7 @@ from paceline.models.template import Message, render_chat
 from paceline.models.tokenizer import TextStream, Tokenizer, check_same_vocabulary
 
 __all__ = [
+    "Described",
     "LoadedModel",
     "Message",
     "ModelSpec",
@@ -18,6 +19,7 @@ __all__ = [
     "TextStream",
     "Tokenizer",
     "check_same_vocabulary",
+    "describe",
     "load_model",
     "pull",
     "render_chat",

@@ -168,6 +168,26 @@ def executor(program: Program, native: bool) -> Execute:
 
 
 @dataclass(frozen=True, eq=False)
+class Described:
+    """A model as its files describe it."""
+
+    name: str
+    spec: ModelSpec
+    tokenizer: Tokenizer
+    file_bytes: int
+    """Of its tensors, as they are stored."""
+
+
+def describe(source: str | Path, progress: Progress | None = None) -> Described:
+    """Read what a model's files say of it, and no weights; raises as `load_model` does."""
+    path = resolve(str(source), progress=progress)
+    parts = _read_hf(path) if path.is_dir() else _read_gguf(path)
+    files = path.glob("*.safetensors") if path.is_dir() else [path]
+    file_bytes = sum(file.stat().st_size for file in files)
+    return Described(str(source), _with_special_ids(parts), parts.tokenizer, file_bytes)
+
+
+@dataclass(frozen=True, eq=False)
 class _Parts:
     """What the headers of a model's files say."""
 

@@ -1,0 +1,110 @@
+"""`paceline plan --model …`: measure on this machine and say what to run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline.cli import defaults
+from paceline.cli.bench_offline import show
+from paceline.cli.progress import count_bar
+from paceline.cli.prompts import read_prompts
+from paceline.cli.session import load, prompt_ids
+from paceline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from paceline.bench.advice import Advice
+    from paceline.bench.calibrate import Calibration
+    from paceline.bench.setting import BenchReport
+    from paceline.engine import LLM
+
+
+def plan_here(given: Mapping[str, Any], batches: list[int]) -> None:
+    """Measure, print what to run; write plan.json and the figures where a folder is given."""
+    from paceline.bench.advice import advise, as_record, reasons, table_of
+    from paceline.bench.setting import BenchReport, Setting
+
+    llm = load_with_noise(given, batches)
+    found = measure(llm, prompts_of(llm, given), batches, given["max_tokens"])
+    advices = [advise(found, batch) for batch in batches]
+    setting = Setting.of(llm, shlex.join(["paceline", *sys.argv[1:]]))
+    record = as_record(found, advices)
+    report = BenchReport("Plan", setting, (table_of(advices),), (), reasons(advices), record)
+    if given["out"]:
+        write(given["out"], llm, found, advices, report)
+    print(json.dumps(report.as_record())) if given["as_json"] else show(report)
+
+
+def load_with_noise(given: Mapping[str, Any], batches: list[int]) -> LLM:
+    """The model, the drafters to judge, and the one that measures passes; raises ConfigError."""
+    from paceline.drafters import NOISE
+
+    drafts = defaults.drafts_of(given["model"], given["draft"])
+    if not drafts:
+        raise ConfigError("A plan compares drafters: give one or more by --draft, say ngram.")
+    names = ("kernels", "threads", "max_model_len")
+    settings = {name: given[name] for name in names if given[name] is not None}
+    return load(given["model"], [*drafts, NOISE], max(4, *batches), **settings)
+
+
+def prompts_of(llm: LLM, given: Mapping[str, Any]) -> list[list[int]]:
+    """The user's own prompts, else Paceline's, one of each kind."""
+    if given["prompts"]:
+        asked = read_prompts(given["prompts"], given["limit"])
+        return [prompt_ids(llm, prompt, given["raw"]) for prompt in asked]
+    from paceline.bench.workloads import KINDS, by_kind, ids_of, own_tasks
+
+    tasks = by_kind(own_tasks(), KINDS, 1)
+    return [ids_of(llm, kind, prompt) for kind, prompts in tasks.items() for prompt in prompts]
+
+
+def measure(llm: LLM, prompts: list[list[int]], batches: list[int], tokens: int) -> Calibration:
+    """Calibrate, with a bar."""
+    from paceline.bench.calibrate import calibrate, runs_of
+
+    with count_bar(runs_of(llm, prompts, batches), "runs") as report:
+        for done, found in enumerate(calibrate(llm, prompts, batches, tokens), start=1):
+            if found is not None:
+                return found
+            report(done)
+    raise AssertionError("calibrate ends with a calibration")
+
+
+def write(
+    folder: Path, llm: LLM, found: Calibration, advices: list[Advice], report: BenchReport
+) -> None:
+    """plan.json, the figures, and the page that holds them."""
+    from paceline.bench.plots import (
+        acceptance,
+        as_page,
+        pass_cost,
+        speed_by_batch,
+        speedup_by_length,
+        write_figures,
+    )
+    from paceline.bench.rows import weights_read
+    from paceline.kernels.library import available
+    from paceline.kernels.probe import measure_limits
+    from paceline.plan.roofline import Machine
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.json").write_text(json.dumps(report.as_record(), indent=1), "utf-8")
+    machine = None
+    if available():
+        limits = measure_limits()
+        machine = Machine(bytes_per_s=limits.bytes_per_s, flops_per_s=limits.ops_per_s)
+    figures = {
+        "speedup": ("Speed against draft length, one request", speedup_by_length(found)),
+        "passes": (
+            "What a pass takes",
+            pass_cost(found, machine, weights_read(llm.model.program)),
+        ),
+        "acceptance": ("Acceptance by position, 90 % intervals", acceptance(found)),
+        "batch": ("Speed against batch size", speed_by_batch(advices)),
+    }
+    images = write_figures(folder, figures)
+    (folder / "plan.html").write_text(as_page(report, images), "utf-8")

@@ -1,0 +1,92 @@
+"""`paceline plan` and `paceline doctor` on a pair, and `bench offline`, as commands."""
+
+from __future__ import annotations
+
+import json
+
+from paceline.plan.record import MeasuredPlan
+
+
+def test_the_command_measures_advises_and_draws(cli, tmp_path) -> None:
+    ran = cli(
+        *("plan", "--draft", "ngram", "--batch", "1,2", "--max-tokens", "12", "--json"),
+        *("--prompts", str(prompts(tmp_path)), "--out", str(tmp_path / "out")),
+    )
+    assert (ran.code, ran.err) == (0, "")
+    advice = json.loads(ran.out)["advice"]
+    assert [one["batch"] for one in advice] == [1, 2]
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    figures = {"speedup.png", "passes.png", "acceptance.png", "batch.png"}
+    assert files == {"plan.json", "plan.html", *figures}
+    page = (tmp_path / "out" / "plan.html").read_text()
+    assert page.count("data:image/png;base64,") == 4
+    assert "http" not in page
+    plan = MeasuredPlan.read(tmp_path / "out" / "plan.json")
+    assert set(plan.drafters) == {"ngram"}
+
+
+def prompts(folder):
+    path = folder / "prompts.txt"
+    path.write_text("a = 1\nfor i in range(3):\n")
+    return path
+
+
+def test_a_plan_without_drafters_or_sizes_says_what_is_missing(cli) -> None:
+    ran = cli("plan", "--simulate", "h100")
+    assert (ran.code, "--target-params 7B" in ran.err) == (2, True)
+
+
+def test_doctor_refuses_a_pair_that_cannot_work(cli, monkeypatch) -> None:
+    monkeypatch.setattr("paceline.cli.doctor_pair.free_bytes", lambda: 1)
+    ran = cli("doctor", "--model", "mini", "--json")
+    found = json.loads(ran.out)["pair"]
+    assert ran.code == 1
+    assert [one["what"] for one in found if not one["works"]] == ["memory"]
+
+
+def test_doctor_examines_a_pair_at_work(cli, monkeypatch) -> None:
+    monkeypatch.setattr("paceline.bench.pair.TOKENS", 8)
+    ran = cli(
+        "doctor", "--model", "mini", "--draft", "ngram", "--draft", "model:mini-draft", "--json"
+    )
+    found = json.loads(ran.out)["pair"]
+    assert ran.code == 0
+    assert [one["what"] for one in found[-2:]] == ["speed, ngram", "speed, model:mini-draft"]
+    assert cli("doctor", "--draft", "ngram").code == 2
+
+
+def test_doctor_refuses_threads_that_only_wait(cli) -> None:
+    ran = cli("doctor", "--threads", "1000")
+    assert (ran.code, ran.out) == (2, "")
+    assert "1000 threads on" in ran.err
+
+
+def test_bench_offline_compares_policies_and_exits_by_its_findings(cli, tmp_path) -> None:
+    """Whether it is quicker hangs on the machine; that the text is the same does not."""
+    ran = cli(
+        *("bench", "offline", "--draft", "ngram", "--kind", "edit", "--k", "2", "--turns", "1"),
+        *("--max-tokens", "8", "--prompts-per-kind", "1", "--json", "--out", str(tmp_path)),
+    )
+    found = json.loads(ran.out)
+    assert set(found["cells"][0]["policies"]) == {"off", "auto", "ngram k=2"}
+    assert found["cells"][0]["same_text"]
+    assert ran.code == (not all(one["holds"] for one in found["findings"]))
+    assert {path.name for path in tmp_path.iterdir()} == {"offline.json", "offline.md"}
+    assert cli("bench", "offline", "--draft", "ngram", "--temperature", "1").code == 2
+
+
+def test_draft_lengths_are_numbers_or_auto(cli) -> None:
+    for bad in ("most", "-1"):
+        ran = cli("generate", "--k", bad, "x")
+        assert (ran.code, "number >= 0 or 'auto'" in ran.err) == (2, True)
+    ran = cli("generate", "--max-k", "1:8,x", "x")
+    assert (ran.code, "1:8,16:2,32:0" in ran.err) == (2, True)
+
+
+def test_drafters_that_are_named_without_a_length_draft_by_what_pays(cli) -> None:
+    args = ("--max-tokens", "24", "--json", "--draft", "ngram", "x = [1, 2, 3, 1, 2, 3, 1, 2,")
+    assert json.loads(cli(*args).out)["speculation"]["steps"] > 0
+    off = json.loads(cli(*args, "--max-k", "0").out)["speculation"]
+    assert (off["proposed"], off["steps"]) == (0, 23)
+    capped = json.loads(cli(*args, "--k", "6", "--max-k", "1:2").out)["speculation"]
+    assert 0 < len(capped["per_position"]) <= 2
