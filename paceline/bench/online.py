@@ -76,10 +76,12 @@ def percentiles(values: list[float]) -> dict[str, float]:
 class Clients:
     """Clients that ask for one thing after another until there has been enough."""
 
-    def __init__(self, client: Client, drafters: list[str], rough: bool, seed: int = 0) -> None:
-        """`rough` ones hang up, ask wrongly and mix settings; the others just want text."""
+    def __init__(
+        self, client: Client, drafters: list[str], max_tokens: int | None, seed: int = 0
+    ) -> None:
+        """They want `max_tokens` of text each; rough ones (None) mix all, and misbehave."""
         self.load = Load()
-        self._client, self._drafters, self._rough = client, drafters, rough
+        self._client, self._drafters, self._max_tokens = client, drafters, max_tokens
         self._seed = seed
         self._references: dict[str, asyncio.Task[str]] = {}
 
@@ -92,12 +94,16 @@ class Clients:
     async def _run_one(self, number: int, more: Callable[[], bool]) -> None:
         chance = random.Random(self._seed * 1000 + number)
         while more():
-            if self._rough:
+            if self._max_tokens is None:
                 await self._ask_roughly(chance)
             else:
-                asked = {"prompt": chance.choice(PROMPTS), "temperature": 0, "max_tokens": 128}
-                answer = await self._patiently(asked | streaming())
-                self._count("served", answer)
+                await self._ask_smoothly(chance, self._max_tokens)
+
+    async def _ask_smoothly(self, chance: random.Random, max_tokens: int) -> None:
+        asked = {"prompt": chance.choice(PROMPTS), "temperature": 0, "max_tokens": max_tokens}
+        answer = await self._patiently(asked | {"ignore_eos": True} | streaming())
+        self._expect(answer, 200, asked)
+        self._count("served", answer)
 
     async def _ask_roughly(self, chance: random.Random) -> None:
         asked = {
@@ -170,13 +176,16 @@ def streaming() -> dict[str, Any]:
 async def run_load(
     client: Client,
     clients: int,
-    rough: bool,
+    max_tokens: int | None,
     seconds: float | None = None,
     requests: int | None = None,
 ) -> Load:
-    """Load a server for `seconds`, or with so many `requests`; then see what it has left."""
+    """Load a server for `seconds`, or with so many `requests`; then see what it has left.
+
+    Clients want `max_tokens` each, or are rough ones (None).
+    """
     (model,) = json.loads(await client.get("/v1/models"))["data"]
-    crowd = Clients(client, model["drafters"], rough)
+    crowd = Clients(client, model["drafters"], max_tokens)
     began, asked, early = time.perf_counter(), 0, asyncio.Future[int]()
 
     def progress() -> float:

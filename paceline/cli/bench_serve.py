@@ -23,8 +23,11 @@ Rough = Annotated[
     typer.Option(
         "--rough/--smooth",
         help="Rough clients hang up, ask wrongly and mix drafters and settings, and hold every "
-        "text to the one without speculation; smooth ones want 128 greedy tokens each.",
+        "text to the one without speculation; smooth ones want greedy text.",
     ),
+]
+MaxTokens = Annotated[
+    int, typer.Option("--max-tokens", min=1, help="What a smooth client wants of each request.")
 ]
 
 
@@ -35,6 +38,7 @@ def serve(
     seconds: Seconds = None,
     requests: Requests = None,
     rough: Rough = False,
+    max_tokens: MaxTokens = 128,
     as_json: options.Json = False,
 ) -> int:
     """Load a running server with many clients; exit with 1 if one got what it should not."""
@@ -44,7 +48,8 @@ def serve(
     if seconds is not None and requests is not None:
         raise ConfigError("--seconds and --requests exclude each other.")
     limit = 30.0 if seconds is None and requests is None else seconds
-    load = asyncio.run(run_load(Client(url, api_key), clients, rough, limit, requests))
+    wanted = None if rough else max_tokens
+    load = asyncio.run(run_load(Client(url, api_key), clients, wanted, limit, requests))
     told = load.as_record()
     if as_json:
         print(json.dumps(told))

@@ -90,9 +90,11 @@ class Tokenizer:
         """
         backend = self._backend if parse_special else self._plain
         try:
-            ids: list[int] = backend.encode(text, add_special_tokens=False).ids
+            # A batch, for `encode` would keep every other thread waiting.
+            (encoding,) = backend.encode_batch_fast([text], add_special_tokens=False)
         except (UnicodeEncodeError, TypeError) as error:
             raise RequestError("The text holds half a surrogate pair; send valid text.") from error
+        ids: list[int] = encoding.ids
         bos = self.special.bos_id
         if add_special and self.special.add_bos and bos is not None and ids[:1] != [bos]:
             ids.insert(0, bos)
