@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def examine(given: Mapping[str, Any]) -> list[PairFinding]:
     """Each drafter against the target's files, then, where they go together, at work."""
     from paceline.bench.pair import compare
-    from paceline.engine.engine import parse_drafter
+    from paceline.drafters import parse_drafter
     from paceline.models import describe
 
     drafts = defaults.drafts_of(given["model"], given["draft"])

@@ -19,12 +19,14 @@ from paceline.types import Output, SamplingParams
 if TYPE_CHECKING:
     from paceline.engine import LLM
 
+Text = Annotated[
+    str | None,
+    typer.Argument(help="Text to continue or to answer; follows what standard input brings."),
+]
+
 
 def generate(
-    prompt: Annotated[
-        str | None,
-        typer.Argument(help="Text to continue or to answer; follows what standard input brings."),
-    ] = None,
+    prompt: Text = None,
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     k: options.K = None,

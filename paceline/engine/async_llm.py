@@ -13,7 +13,8 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from paceline.engine.llm import LLM, Prompt
+from paceline.engine.llm import LLM
+from paceline.engine.prompts import Prompt
 from paceline.errors import EngineError
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
 

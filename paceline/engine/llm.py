@@ -5,25 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 
 from paceline.config import EngineConfig
 from paceline.engine.engine import Engine
 from paceline.engine.options import LLMOptions, configure
+from paceline.engine.prompts import Conversation, Prompt, as_conversations, as_prompts, spread
 from paceline.engine.steering import steer
 from paceline.errors import RequestError
 from paceline.kernels.library import available, use_threads
-from paceline.models import Message, Progress, load_model, render_chat
+from paceline.models import Progress, load_model, render_chat
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
 from paceline.types.beam import BeamSearchOutput, BeamSearchParams
-from paceline.values import conform, is_integer
-
-Prompt = str | Sequence[int]
-Conversation = Sequence[Message]
+from paceline.values import conform
 
 
 class LLM:
@@ -255,46 +253,3 @@ class Stream:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    """One prompt or several, as a list; a list of ids is one prompt.
-
-    Raises:
-        RequestError: something in it is neither text nor ids.
-    """
-    given = conform("prompts", prompts, str | tuple[Any, ...], RequestError)
-    if isinstance(given, str):
-        return [given]
-    ids = [is_integer(item) for item in given]
-    if any(ids) and not all(ids):
-        raise RequestError("A list of prompts holds ids beside prompts; give one or the other.")
-    if any(ids):
-        return [conform("prompts", given, tuple[int, ...], RequestError)]
-    kind = str | tuple[int, ...]
-    return [conform(f"prompts[{i}]", p, kind, RequestError) for i, p in enumerate(given)]
-
-
-def as_conversations(messages: Conversation | Sequence[Conversation]) -> list[Conversation]:
-    """One conversation or several, as a list; raises RequestError for what is no conversation."""
-    given = conform("messages", messages, tuple[Any, ...], RequestError)
-    single = [isinstance(item, Mapping) for item in given]
-    if any(single) and not all(single):
-        raise RequestError("A list of conversations holds messages beside conversations.")
-    if all(single):
-        return [given]
-    kind = tuple[Mapping[str, Any], ...]
-    return [conform(f"messages[{i}]", m, kind, RequestError) for i, m in enumerate(given)]
-
-
-def spread(
-    params: SamplingParams | Sequence[SamplingParams] | None, count: int
-) -> Sequence[SamplingParams]:
-    """One setting for each of `count` prompts; raises RequestError for another number of them."""
-    kind = SamplingParams | tuple[SamplingParams, ...] | None
-    settings = conform("params", params, kind, RequestError)
-    if not isinstance(settings, tuple):
-        return [settings or SamplingParams()] * count
-    if len(settings) != count:
-        raise RequestError(f"{count} prompts came with {len(settings)} sampling params.")
-    return settings

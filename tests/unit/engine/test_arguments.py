@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from paceline.engine import LLM
-from paceline.engine.llm import as_prompts
+from paceline.engine.prompts import as_prompts
 from paceline.errors import ConfigError, RequestError
 from paceline.structured import StructuredOutput
 from paceline.types import SamplingParams, Speculation
