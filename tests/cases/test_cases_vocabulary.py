@@ -53,7 +53,9 @@ def test_hetero_vocab_positions() -> None:
     text at each re-tokenisation.
     """
     draft = Reader()
-    run(syllable_engine(HABIT, draft), *(ask(w, w, DRAFTER) for w in ("abc", "cab", "deadfaced")))
+    words = "abc", "cab", "deadfaced"
+    asked = [ask(w, w, DRAFTER, seed=6, ignore_eos=True, rule="block") for w in words]
+    run(syllable_engine(HABIT, draft), *asked)
     assert len(draft.texts) > 20
     assert all(text[0] == 0 and 0 not in text[1:] for text in draft.texts)
 
