@@ -136,11 +136,14 @@ def test_divergence_explainer(habit: Engine) -> None:
     (output,) = run(habit, ask("r", temperature=0.0))
     at = 4
     other = (*output.token_ids[:at], (output.token_ids[at] + 1) % V)
-    llm: Any = SimpleNamespace(model=HABIT)
+    llm: Any = SimpleNamespace(model=HABIT, tokenizer=HABIT.tokenizer)
     prompt = HABIT.tokenizer.encode("abc")
     (fork,) = find_forks(llm, [prompt], [replace(output, token_ids=other)], [output])
     first, second = HABIT.logits([*prompt, *output.token_ids[:at]]).topk(2).values.tolist()
     assert (fork.position, fork.token_on, fork.token_off) == (at, other[at], output.token_ids[at])
+    assert (fork.text_on, fork.text_off) == tuple(
+        f"'{'abcdefgh'[o[at]]}'" for o in (other, output.token_ids)
+    )
     assert fork.margin == first - second > 1e-3
     assert fork.verdict == "bug"
     assert replace(fork, margin=1e-5).verdict == "near-tie in floating point"
