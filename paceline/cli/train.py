@@ -209,10 +209,12 @@ def conclude(
 ) -> None:
     """Print how far a run came, and what its head is worth on held-out text."""
     from paceline.drafters.checkpoint import option_string
+    from paceline.train.curves import draw_curves
     from paceline.train.predict import serve_costs
 
     print(f"{out}: {progress.step} of {steps} steps, {progress.seconds:.0f} s")
     if progress.curves:
+        draw_curves(progress.curves, out)
         held = progress.curves[-1]
         rates = ", ".join(f"{rate:.3f}" for rate in held["acceptance"])
         tokens = held["tokens_per_pass"]

@@ -35,6 +35,8 @@ FADE = 0.8
 """Weight of a step's loss, relative to the one before it."""
 RANKS, CALIBRATED = 3, 3
 """Guesses whose confidence is calibrated, and depths at which it is: the last one's holds below."""
+LEAST = 100
+"""Guesses of a depth that make a table."""
 BIN_EDGES = (0, 0.3, 0.5, 0.65, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.993, 1)
 """Shares of the guesses by rising confidence: bins are narrow where it is high, for deep paths
 are made of such guesses."""
@@ -260,8 +262,10 @@ class EagleObjective:
                 seen[step].append(worth[:, alive].flatten(1))  # [3, guesses]
                 alive &= guesses[..., 0] == ids[:, 2 + step : 2 + step + alive.shape[1]]
         tables: dict[str, list[list[float]]] = {"calibration": [], "calibration_sampled": []}
-        for found in seen:
+        for depth, found in enumerate(seen):
             said, *worths = torch.cat(found, dim=1)
+            if depth and len(said) < LEAST:
+                break  # so weak a head hardly gets there: what holds above holds here
             for name, worth in zip(tables, worths, strict=True):
                 tables[name] += rising(said.sort().values, worth[said.argsort()])
         return tables

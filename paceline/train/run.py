@@ -15,7 +15,6 @@ from paceline.drafters.checkpoint import describe_target, save_head
 from paceline.models import LoadedModel
 from paceline.models.progress import Report
 from paceline.train.capture import Captured, capture, capture_bytes
-from paceline.train.curves import draw_curves
 from paceline.train.generate import generate_rows
 from paceline.train.loop import Objective, Progress, Recipe, Tell, train
 from paceline.train.text import Corpus, read_corpus
@@ -98,8 +97,6 @@ def run(
     progress = train(objective, (data[0], data[1]), recipe, out, told.step, leg_s)
     config, tensors = objective.export(data[1])
     save_head(out, {**config, **provenance(target, source, recipe, corpus, progress)}, tensors)
-    if progress.curves:
-        draw_curves(progress.curves, out)
     return progress, data[1]
 
 

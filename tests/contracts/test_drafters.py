@@ -24,7 +24,7 @@ ARGUMENTS = {
     "merged": "+ngram+model:mini-draft",
     "cascade": "+ngram+model:mini-draft",
 }
-MORE = ("eagle:tree=false", "medusa:tree=false", "model:mini-draft:vocabulary=intersect")
+MORE = ("eagle:tree=false", "model:mini-draft:vocabulary=intersect")
 """Modes of a drafter that are another drafter in all but its name."""
 NAMES = (
     *(name + ARGUMENTS.get(name, "") for name in drafters if not name.startswith("test_")),

@@ -21,7 +21,7 @@ from paceline.train.run import Source, Told, run
 from paceline.train.text import Corpus
 
 ROW_TOKENS = 48
-TEXT = "".join(f"def f{i}(a, b):\n    return a * {i} + b\n\n\n" for i in range(60))
+TEXT = "".join(f"def f{i}(a, b):\n    return a * {i} + b\n\n\n" for i in range(36))
 
 
 @pytest.fixture(scope="session")

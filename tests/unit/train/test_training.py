@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from paceline.runtime import Rows, Runner, pack
 from paceline.train import capture as capturing
 from paceline.train import loop
 from paceline.train.capture import capture
+from paceline.train.curves import draw_curves
 from paceline.train.generate import generate_rows
 from paceline.train.loop import Recipe
 from paceline.train.medusa import conditional
@@ -47,11 +49,11 @@ def stop_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "one_step", one_step)
 
 
-@pytest.mark.parametrize("kind", ["medusa", "eagle", "eagle3"])
+@pytest.mark.parametrize("kind", ["medusa", "eagle3"])
 def test_a_killed_run_goes_on_to_the_same_weights(
     kind: str, train_head: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe: dict[str, Any] = {"steps": 5, "check_every": 2, "seed": 3}
+    recipe: dict[str, Any] = {"steps": 4, "check_every": 3, "seed": 3}
     whole = train_head(kind, **recipe)
     with monkeypatch.context() as patched:
         stop_after(3, patched)
@@ -64,17 +66,17 @@ def test_a_killed_run_goes_on_to_the_same_weights(
     assert (tmp_path / "curves.jsonl").read_text() == (whole / "curves.jsonl").read_text()
     lines = (whole / "curves.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines]
-    assert steps == [2, 4, 5]
+    assert steps == [3, 4]
 
 
 def test_a_leg_leaves_a_head_that_can_be_served_and_the_next_goes_on(
     train_head: Train, tmp_path: Path
 ) -> None:
-    for step in (1, 2, 3, 3):
-        train_head("medusa", tmp_path, steps=3, leg_s=0.0)
+    for step in (1, 2, 2):
+        train_head("medusa", tmp_path, steps=2, leg_s=0.0)
         config = json.loads((tmp_path / "config.json").read_text())
         assert config["provenance"]["steps"] == step
-    whole = train_head("medusa", steps=3)
+    whole = train_head("medusa", steps=2)
     assert (whole / "model.safetensors").read_bytes() == (
         tmp_path / "model.safetensors"
     ).read_bytes()
@@ -91,9 +93,19 @@ def test_another_recipe_does_not_go_on(train_head: Train, tmp_path: Path) -> Non
         train_head("medusa", tmp_path, rate=0.5)
 
 
-def test_curves_are_drawn(train_head: Train) -> None:
+def test_curves_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    assert (train_head("medusa") / "curves.png").read_bytes().startswith(b"\x89PNG")
+    held = {"loss": 2.0, "train_loss": 2.5, "acceptance": [0.4, 0.2], "tokens_per_pass": 1.5}
+    path = draw_curves([{"step": step, **held} for step in (2, 4)], tmp_path)
+    assert path is not None
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_there_is_no_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert draw_curves([], tmp_path) is None
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(
@@ -199,7 +211,7 @@ def test_a_missing_file_is_refused(target: LoadedModel, tmp_path: Path) -> None:
 def test_rows_hold_the_text_in_order_and_none_twice(target: LoadedModel, text: Path) -> None:
     corpus = read_corpus(text, target, 40)
     rows = [tuple(row) for row in (*corpus.train.tolist(), *corpus.held_out.tolist())]
-    assert len(rows) > 20
+    assert len(rows) > 10
     assert len(corpus.held_out) == -(-len(rows) // 20) - (len(rows) % 20 > 0)
     entries = [json.loads(line)["text"] for line in text.read_text().splitlines()]
     written = target.tokenizer.decode(corpus.train[0].tolist())
