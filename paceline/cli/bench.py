@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from paceline.cli import bench_kernels, bench_offline, defaults, options, sampling_options
+from paceline.cli import (
+    bench_kernels,
+    bench_offline,
+    bench_predict,
+    defaults,
+    options,
+    sampling_options,
+)
 from paceline.types import SamplingParams
 
 if TYPE_CHECKING:
@@ -19,6 +26,7 @@ bench.command("kernels")(bench_kernels.kernels)
 bench.command("rows")(bench_kernels.rows)
 bench.command("peers")(bench_kernels.peers)
 bench.command("offline")(bench_offline.offline)
+bench.command("predict")(bench_predict.predict)
 
 
 @bench.callback()

@@ -27,7 +27,8 @@ def imported() -> set[str]:
 
 def test_dependencies_are_the_imports():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    optional = project["optional-dependencies"]["structured"]
+    extras = project["optional-dependencies"]
+    optional = (*extras["structured"], *extras["plots"])
     asked = {re.split("[<>=]", line)[0] for line in (*project["dependencies"], *optional)}
     peers = {"llama_cpp"}  # measured against where the user has them
     assert asked | peers == imported()
