@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.cli import defaults, options, sampling_options
+from paceline.cli import defaults, options, plan_options, sampling_options
 from paceline.cli.progress import count_bar
 from paceline.cli.prompts import sizes_of
 from paceline.cli.session import load
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from paceline.bench.setting import BenchReport, Setting
     from paceline.engine import LLM
 
-Batches = Annotated[str, typer.Option("--batch", help="Batch sizes.")]
 Kinds = Annotated[
     list[str] | None,
     typer.Option("--kind", help="complete, edit, extract, chat or maths; repeatable. All of them."),
@@ -43,7 +42,7 @@ def offline(
     k: Annotated[
         str | None, typer.Option("--k", help="Fixed lengths to compare with: 1,2,4,8.")
     ] = None,
-    batch: Batches = "1",
+    batch: plan_options.Batches = "1",
     kind: Kinds = None,
     dataset: Datasets = None,
     prompts_per_kind: Annotated[int, typer.Option(min=1)] = 3,

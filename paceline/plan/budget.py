@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.plan.costs import DraftCosts, Floats, Ints, PassCosts
+from paceline.chooser.race import Floats
+from paceline.plan.costs import DraftCosts, Ints, PassCosts
 
 NEGLIGIBLE = 0.01
 """Tokens less likely than this are not looked at: no row is so cheap where the choice matters."""

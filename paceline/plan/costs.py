@@ -20,12 +20,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.chooser.race import Floats
 from paceline.errors import ConfigError
 from paceline.plan.beta import Interval
 from paceline.plan.isotonic import interpolate, isotonic
 from paceline.plan.roofline import Machine, Weights, pass_time_s
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 

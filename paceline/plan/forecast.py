@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from paceline.chooser.race import Floats
 from paceline.plan.belief import (
     POOL_MEMORY,
     REQUEST_MEMORY,
@@ -17,7 +18,7 @@ from paceline.plan.belief import (
     wish_of,
 )
 from paceline.plan.budget import Prefill, Spent, Wish, rates_alone, spend
-from paceline.plan.costs import DraftCosts, Floats, PassCosts
+from paceline.plan.costs import DraftCosts, PassCosts
 from paceline.plan.decision import Candidate, Limits, Outcome, Share, Step
 from paceline.plan.live import LiveCosts, LiveDraftCosts
 

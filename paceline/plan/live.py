@@ -14,7 +14,8 @@ from bisect import bisect_right
 
 import numpy as np
 
-from paceline.plan.costs import KNOTS, DraftCosts, Floats, Ints, PassCosts
+from paceline.chooser.race import Floats
+from paceline.plan.costs import KNOTS, DraftCosts, Ints, PassCosts
 from paceline.plan.isotonic import interpolate, isotonic
 
 MEMORY = 16

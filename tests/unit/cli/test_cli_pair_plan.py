@@ -90,3 +90,14 @@ def test_drafters_that_are_named_without_a_length_draft_by_what_pays(cli) -> Non
     assert (off["proposed"], off["steps"]) == (0, 23)
     capped = json.loads(cli(*args, "--k", "6", "--max-k", "1:2").out)["speculation"]
     assert 0 < len(capped["per_position"]) <= 2
+
+
+def test_bench_predict_tells_each_cell(cli) -> None:
+    ran = cli(
+        *("bench", "predict", "--draft", "ngram", "--kind", "edit", "--k", "1,2", "--batch", "1"),
+        *("--max-tokens", "12", "--json"),
+    )
+    found = json.loads(ran.out)
+    assert [(one["k"], one["batch"]) for one in found["cells"]] == [(1, 1), (2, 1)]
+    assert all(one["measured"] > 0 and one["from_trace"] > 0 for one in found["cells"])
+    assert cli("bench", "predict", "--draft", "ngram", "--k", "0").code == 2

@@ -1,0 +1,59 @@
+"""`paceline bench predict`: the throughput model beside what is measured."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from paceline.cli import bench_offline, defaults, options, plan_options, sampling_options
+from paceline.cli.bench_offline import load_all, plan_of, setting_of, tell
+from paceline.cli.progress import count_bar
+from paceline.cli.prompts import sizes_of
+from paceline.errors import ConfigError
+
+QUICK_LENGTHS = 2
+
+
+def predict(
+    model: options.Model = defaults.MODEL,
+    draft: options.Draft = None,
+    k: Annotated[str, typer.Option("--k", help="Draft lengths.")] = "1,2,4,8",
+    batch: plan_options.Batches = "1,4,16",
+    kind: bench_offline.Kinds = None,
+    dataset: bench_offline.Datasets = None,
+    prompts_per_kind: Annotated[int, typer.Option(min=1)] = 2,
+    max_tokens: sampling_options.MaxTokens = 128,
+    quick: bench_offline.Quick = False,
+    kernels: options.Kernels = "auto",
+    threads: options.Threads = None,
+    max_model_len: options.MaxModelLen = None,
+    as_json: options.Json = False,
+    out: bench_offline.Out = None,
+) -> None:
+    """Predict each drafter's speed by length and batch from the other cells; failing exits 1."""
+    given: dict[str, Any] = dict(locals())
+    given |= {"temperature": 0.0, "seed": None, "turns": 1, "k": None}
+    lengths = sizes_of(k)[-QUICK_LENGTHS:] if quick else sizes_of(k)
+    given["draft"] = list(defaults.drafts_of(model, draft))
+    if not given["draft"] or min(lengths) < 1:
+        raise ConfigError("There is nothing to predict: give --draft, and --k of 1 or more.")
+    llm = load_all(given)
+    asked = plan_of(llm, given)
+    prompts = interleaved(asked.prompts.values())
+    from paceline.bench.predict import predict as predict_all
+    from paceline.bench.predict import report, run_cells
+
+    cells = []
+    count = len(asked.batches) * len(given["draft"]) * len(lengths)
+    with count_bar(count, "cells") as progress:
+        for cell in run_cells(llm, prompts, asked.batches, lengths, asked.params):
+            cells.append(cell)
+            progress(len(cells))
+    sequential = {name: llm.engine.drafters[name].needs.sequential for name in given["draft"]}
+    tell(report(predict_all(cells, sequential), setting_of(llm)), as_json, out, "predict")
+
+
+def interleaved(kinds: Any) -> list[list[int]]:
+    """One prompt of each kind, then the next of each: both halves hold all kinds."""
+    return [list(prompt) for turn in zip(*kinds, strict=False) for prompt in turn]
