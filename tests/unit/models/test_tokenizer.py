@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -279,23 +278,3 @@ def test_added_tokens_with_holes_keep_their_ids_as_plain_text(tmp_path: Path) ->
     (folder / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
     tokenizer = Tokenizer.from_hf_folder(folder)
     assert tokenizer.encode("<y>") == tokenizer.encode("<y>", parse_special=True)
-
-
-def test_other_threads_run_while_a_long_text_is_read(mini):
-    """One oversized prompt held up every stream of a server for seconds."""
-    begun, done, text = [], [], "word " * 20_000
-
-    def read():
-        begun.append(True)
-        mini.tokenizer.encode(text)
-        done.append(True)
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    turns = 0
-    while not begun:
-        pass
-    while not done:
-        turns += 1
-    thread.join()
-    assert turns > 1000
