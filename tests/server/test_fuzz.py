@@ -93,7 +93,7 @@ def bodies(draw: st.DrawFn, path: str) -> Any:
 
 
 @pytest.mark.parametrize("path", POSTS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=25, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_no_body_breaks_the_server(server: Live, path: str, data: st.DataObject) -> None:
     content = json.dumps(data.draw(bodies(path))).encode()

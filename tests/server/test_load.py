@@ -13,7 +13,7 @@ from tests.live_server import Live
 def test_rough_clients_get_what_they_should(
     server: Live, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ["--url", server.url, "--clients", "16", "--requests", "40", "--rough", "--json"]
+    flags = ["--url", server.url, "--clients", "12", "--requests", "30", "--rough", "--json"]
     code = main(["bench", "serve", *flags])
     told = json.loads(capsys.readouterr().out)
     assert told["wrong"] == []

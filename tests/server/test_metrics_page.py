@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from tests.live_server import Live
 
 COMPLETIONS = "/v1/completions"
 ASKED: dict[str, Any] = {"temperature": 0, "max_tokens": 24, "speculation": {"drafter": "model"}}
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "server.md"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "server.md"
 
 
 def told(server: Live, prompts: list[str]) -> tuple[dict[str, float], dict[str, Any]]:
@@ -80,6 +82,20 @@ def test_metric_definitions(server: Live) -> None:
     named = set(re.findall(r"^# TYPE (paceline_[a-z_]+?)(?:_total)? ", text, re.MULTILINE))
     explained = set(re.findall(r"`(paceline_[a-z_]+)`", DOCS.read_text()))
     assert named == explained
+
+
+def test_the_dashboard_shows_what_there_is(server: Live) -> None:
+    dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text())
+    shown = {
+        name
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"paceline_[a-z_]+", target["expr"])
+    }
+    text = server.http.get("/metrics").text
+    plain = {re.sub(r"_bucket$", "", name) for name in shown}
+    assert len(shown) > 15
+    assert [name for name in plain if f"# TYPE {name} " not in text] == []
 
 
 def test_acceptance_in_ci(server: Live) -> None:

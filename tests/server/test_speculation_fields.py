@@ -32,7 +32,7 @@ def text_of(reply: dict[str, Any]) -> str:
 @pytest.mark.parametrize("settings", [GREEDY, SEEDED], ids=["greedy", "coupled"])
 def test_per_request_toggle(server: Live, settings: dict[str, Any]) -> None:
     """sglang 30263 and others: a switch for each request, which changes no text."""
-    asked = [(prompt, choice) for prompt in PROMPTS for choice in CHOICES]
+    asked = [(prompt, choice) for prompt in PROMPTS[:3] for choice in CHOICES]
 
     def post(case: tuple[str, dict[str, Any]]) -> str:
         prompt, choice = case
@@ -40,7 +40,7 @@ def test_per_request_toggle(server: Live, settings: dict[str, Any]) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         texts = [*pool.map(post, asked)]
-    plain = {p: post((p, {"enabled": False})) for p in PROMPTS}
+    plain = {p: post((p, {"enabled": False})) for p in PROMPTS[:3]}
     assert texts == [plain[prompt] for prompt, _ in asked]
     server.settled()
 
