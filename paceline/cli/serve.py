@@ -71,6 +71,8 @@ def serve(
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     k: options.K = None,
+    max_k: options.MaxK = None,
+    plan: options.Plan = None,
     rule: options.Rule = None,
     dtype: options.Dtype = "auto",
     device: options.Device = "cpu",
@@ -97,7 +99,7 @@ def serve(
 
     Speculation can be chosen request by request; docs/server.md tells how.
     """
-    given = dict(locals())
+    given = dict(locals()) | {"k": defaults.length_of(draft, k)}
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigError(

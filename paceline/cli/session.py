@@ -19,19 +19,8 @@ if TYPE_CHECKING:
 
 
 ENGINE_OPTIONS = (
-    *(
-        "k",
-        "max_k",
-        "plan",
-        "rule",
-        "dtype",
-        "device",
-        "kernels",
-        "quantize",
-        "kv_dtype",
-        "threads",
-    ),
-    "max_model_len",
+    *("k", "max_k", "plan", "rule", "dtype", "device", "kernels", "quantize", "kv_dtype"),
+    *("threads", "max_model_len"),
 )
 """Options of commands that are options of LLM."""
 
