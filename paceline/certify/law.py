@@ -15,8 +15,12 @@ from paceline.types import Output, Speculation
 
 ALPHA = 1e-3
 """The chance that an honest engine fails: all tests together."""
-PROMPT = "import os\nimport re\nimport sys\nimport json\nimport time\nimport random\nimport"
-"""It repeats itself, so that lookups find something, and what comes next is open."""
+PROMPT = (
+    "# This module needs nothing but the standard library of Python, as all of the project does.\n"
+    "import os\nimport re\nimport sys\nimport json\nimport time\nimport random\nimport"
+)
+"""It repeats itself, so that lookups find something, and what comes next is open. Of its first line
+as much is left out as makes the rest a token more than whole cache blocks."""
 WARM_UP = 1 << 32
 """The seed of the samples that settle the pace and are not tested."""
 
@@ -32,7 +36,7 @@ class Effort:
     seconds: float
 
 
-FULL = Effort(samples=80_000, seconds=280)
+FULL = Effort(samples=80_000, seconds=240)
 QUICK = Effort(samples=8_000, seconds=12)
 
 
