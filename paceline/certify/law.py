@@ -17,7 +17,7 @@ ALPHA = 1e-3
 """The chance that an honest engine fails: all tests together."""
 PROMPT = (
     "# This module needs nothing but the standard library of Python, as all of the project does.\n"
-    "import os\nimport re\nimport sys\nimport json\nimport time\nimport random\nimport"
+    "import os\nimport re\nimport sys\nimport json\nimport time\nimport random\n"
 )
 """It repeats itself, so that lookups find something, and what comes next is open. Of its first line
 as much is left out as makes the rest a token more than whole cache blocks."""
