@@ -1,4 +1,4 @@
-# make run | test | browser | sanitize | real | lint | clean. `make run PYTHON=python3.12` picks the interpreter.
+# make run | test | law | browser | sanitize | real | lint | clean. `make run PYTHON=python3.12` picks the interpreter.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PULLED := qwen2.5-coder-1.5b qwen2.5-coder-0.5b
 PAIR := --model qwen2.5-coder-1.5b --draft model:qwen2.5-coder-0.5b --k 4
 
-.PHONY: run test browser sanitize real lint clean
+.PHONY: run test law browser sanitize real lint clean
 
 run: $(READY)
 	$(RUN) paceline generate --color --stats "def read_lines(path):" < /dev/null
@@ -21,6 +21,9 @@ lint: $(READY)
 	$(RUN) mypy
 
 # Needs a Chromium; SCREENSHOTS=folder keeps what it saw.
+law: $(READY)
+	$(RUN) pytest -m long tests/law
+
 browser: $(READY)
 	$(RUN) pytest -m browser tests/browser
 
