@@ -16,11 +16,11 @@ from paceline.types import Output, Speculation
 ALPHA = 1e-3
 """The chance that an honest engine fails: all tests together."""
 PROMPT = (
-    "# This module needs nothing but the standard library of Python, as all of the project does.\n"
-    "import os\nimport re\nimport sys\nimport json\nimport time\nimport random\n"
+    "# Tosses of a fair coin, written down one after the other as they fell, heads or not:\n"
+    "tosses = [True, False, False, True, True, False, True, False, False, False, True, True, False,"
 )
-"""It repeats itself, so that lookups find something, and what comes next is open. Of its first line
-as much is left out as makes the rest a token more than whole cache blocks."""
+"""What comes next is open, and what stands there is likely to come again. Of its first line as much
+is left out as makes the rest a token more than whole cache blocks."""
 WARM_UP = 1 << 32
 """The seed of the samples that settle the pace and are not tested."""
 
