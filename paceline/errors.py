@@ -9,6 +9,7 @@ PacelineError
 │   ├── UnsupportedModelError  an architecture or quantisation without an implementation
 │   └── VocabularyError   a draft whose ids do not mean what the target's mean
 ├── DownloadError         a pull that failed, or whose hash differs
+├── EndpointError         a server to audit that cannot be: unreachable, closed, of another kind
 ├── EngineError           a pass that failed: the requests in it are lost, the engine goes on
 └── CacheError            the block pool's books do not balance: a fault of the engine
 
@@ -66,6 +67,10 @@ class VocabularyError(ModelError):
 
 class DownloadError(PacelineError):
     """A pull failed."""
+
+
+class EndpointError(PacelineError):
+    """A server cannot be audited."""
 
 
 class EngineError(PacelineError):

@@ -8,6 +8,7 @@ the chi-square approximation serves only to say beforehand what a test will find
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,10 +41,39 @@ def g_test(what: str, counts: Floats, law: Floats) -> GTest:
     pooled_law = gather(groups, law) / law.sum()
     found = float(g_statistic(gather(groups, counts), pooled_law))
     draws = np.random.default_rng(len(law)).multinomial(int(n), pooled_law, size=DRAWS)
+    return ranked(what, len(pooled_law), found, g_statistic(draws, pooled_law))
+
+
+def two_sample_g_test(what: str, a: Floats, b: Floats) -> GTest:
+    """Test whether one law, whatever it is, explains counts a[C] and b[C].
+
+    Given what both saw together, the first sample is a draw from it without replacement: so its
+    p-values are exact, too (Fisher's exact test, by Monte Carlo).
+    """
+    share = a.sum() / (a + b).sum()
+    groups = pool((a + b) * min(share, 1 - share))
+    found_a, found_b = gather(groups, a), gather(groups, b)
+    seen = found_a + found_b
+    law = seen / seen.sum()
+    found = float(g_statistic(found_a, law) + g_statistic(found_b, law))
+    draws = np.random.default_rng(len(seen)).multivariate_hypergeometric(
+        seen.astype(np.int64), int(a.sum()), size=DRAWS
+    )
+    statistics = g_statistic(draws, law) + g_statistic(seen - draws, law)
+    return ranked(what, len(seen), found, statistics)
+
+
+def ranked(what: str, cells: int, found: float, drawn: Floats) -> GTest:
+    """The test whose p-value is the rank of a statistic among drawn[DRAWS]."""
     # Sums of equal terms in another order may differ in the last bits; those are ties.
-    as_far = int((g_statistic(draws, pooled_law) >= found * (1 - 1e-12)).sum())
-    p_value = (1 + as_far) / (1 + DRAWS)
-    return GTest(what=what, cells=len(pooled_law), statistic=found, p_value=p_value)
+    as_far = int((drawn >= found * (1 - 1e-12)).sum())
+    p_value = (1 + as_far) / (1 + len(drawn))
+    return GTest(what=what, cells=cells, statistic=found, p_value=p_value)
+
+
+def all_hold(tests: Sequence[GTest], rate: float) -> bool:
+    """Whether no test fails, each at its share of the rate."""
+    return all(test.p_value > rate / len(tests) for test in tests)
 
 
 def gather(groups: NDArray[np.int64], weights: Floats) -> Floats:
@@ -54,7 +84,7 @@ def gather(groups: NDArray[np.int64], weights: Floats) -> Floats:
 def g_statistic(counts: Floats | NDArray[np.int64], law: Floats) -> Floats:
     """2 sum O log(O / E) over the last axis of counts[..., C]."""
     expected = counts.sum(-1, keepdims=True) * law
-    ratio = np.where(counts > 0, counts, expected) / expected
+    ratio = np.divide(counts, expected, out=np.ones(expected.shape), where=counts > 0)
     total: Floats = 2 * (counts * np.log(ratio)).sum(-1)
     return total
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from paceline.certify.forced import PARAMS, TOKENS, Distort, JointLaw, joint_law
-from paceline.certify.gtest import GTest, detectable_tv, g_test, gather
+from paceline.certify.gtest import GTest, all_hold, detectable_tv, g_test, gather
+from paceline.certify.texts import TextLaw
 from paceline.chooser.race import Floats
 from paceline.engine import LLM
 from paceline.types import Output, Speculation
@@ -34,6 +35,10 @@ class Effort:
 
     samples: int
     seconds: float
+
+    def at(self, pace: float) -> int:
+        """The samples it comes to at so many a second."""
+        return int(min(self.samples, max(LEAST, pace * self.seconds)))
 
 
 FULL = Effort(samples=80_000, seconds=240)
@@ -65,8 +70,7 @@ class LawReport:
     @property
     def passed(self) -> bool:
         """Whether every output was possible and no test fails at its share of the rate."""
-        level = self.false_alarm_rate / len(self.tests)
-        return not self.impossible and all(test.p_value > level for test in self.tests)
+        return not self.impossible and all_hold(self.tests, self.false_alarm_rate)
 
 
 def check_law(
@@ -131,8 +135,7 @@ def affordable(llm: LLM, prompt: list[int], speculation: Speculation, effort: Ef
     sample(llm, prompt, WARM_UP, 1, speculation)
     started = time.perf_counter()
     sample(llm, prompt, WARM_UP + 1, batch, speculation)
-    pace = batch / (time.perf_counter() - started)
-    return min(effort.samples, max(LEAST, int(pace * effort.seconds)))
+    return effort.at(batch / (time.perf_counter() - started))
 
 
 def sample(
@@ -143,7 +146,7 @@ def sample(
     return llm.generate([prompt], params, speculation=speculation)
 
 
-def law_tests(law: JointLaw, counts: Floats) -> tuple[GTest, ...]:
+def law_tests(law: JointLaw | TextLaw, counts: Floats) -> tuple[GTest, ...]:
     """The joint law, then the places of tokens 2, 3 and 4; counts[S]."""
     tests = [g_test(f"tokens 1 to {TOKENS} jointly", counts, law.probs)]
     for token in range(1, TOKENS):

@@ -35,10 +35,12 @@ class Provenance:
     date: str
     """UTC."""
     model: str | None
-    """None where the proofs were run alone: they need no model."""
+    """None where none was run here: the proofs need none, nor do two servers."""
     weights_sha256: dict[str, str]
     """File name -> its SHA-256, as `sha256sum` prints it."""
     drafts: tuple[str, ...]
+    endpoints: tuple[str, ...]
+    """Each server that was audited, by model and URL."""
     versions: dict[str, str]
     cpu: str
     kernels: str
@@ -48,6 +50,8 @@ def provenance(
     command: str,
     model: LoadedModel | None = None,
     drafts: tuple[str, ...] = (),
+    *,
+    endpoints: tuple[str, ...] = (),
     progress: HashProgress = lambda done, total, what: None,
 ) -> Provenance:
     """Look all of it up; hashing a model's weights takes a while, once."""
@@ -57,6 +61,7 @@ def provenance(
         model=model.name if model else None,
         weights_sha256=weights_sha256(model.path, progress) if model else {},
         drafts=drafts,
+        endpoints=endpoints,
         versions={
             "paceline": version("paceline"),
             "python": platform.python_version(),

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from paceline.certify.audit import AuditReport, PairReport
+from paceline.certify.gtest import GTest
 from paceline.certify.law import LawReport
 from paceline.certify.parity import ParityReport
 from paceline.certify.proofs import ExactReport
@@ -37,6 +39,7 @@ class Certificate:
     exact: ExactReport | None = None
     law: LawReport | None = None
     parity: ParityReport | None = None
+    endpoint: AuditReport | PairReport | None = None
 
     @property
     def passed(self) -> bool:
@@ -49,12 +52,15 @@ class Certificate:
             self.exact and exact_section(self.exact),
             self.law and law_section(self.law),
             self.parity and parity_section(self.parity),
+            audit_section(self.endpoint) if isinstance(self.endpoint, AuditReport) else None,
+            pair_section(self.endpoint) if isinstance(self.endpoint, PairReport) else None,
         ]
         return [section for section in found if section]
 
     def as_record(self) -> dict[str, Any]:
         """The object that --json prints."""
-        parts = {"exact": self.exact, "law": self.law, "parity": self.parity}
+        names = ("exact", "law", "parity", "endpoint")
+        parts = {name: getattr(self, name) for name in names}
         return {
             "passed": self.passed,
             "provenance": asdict(self.provenance),
@@ -104,7 +110,6 @@ def exact_section(found: ExactReport) -> Section:
 
 def law_section(found: LawReport) -> Section:
     """One row a test."""
-    level = found.false_alarm_rate / len(found.tests)
     problems = []
     if found.impossible:
         problems.append(f"{found.impossible} outputs have no probability under the target.")
@@ -121,18 +126,72 @@ def law_section(found: LawReport) -> Section:
             f" {found.detectable_tv:.3f} in one token's law, of {found.detectable_joint_tv:.3f} in"
             " the joint law."
         ),
-        header=("test", "cells", "G", "p-value", f"fails at {level:.2g}"),
-        rows=tuple(
-            (
-                test.what,
-                str(test.cells),
-                f"{test.statistic:.1f}",
-                f"{test.p_value:.4f}",
-                "no" if test.p_value > level else "YES",
-            )
-            for test in found.tests
-        ),
+        header=header_of(found.tests, found.false_alarm_rate),
+        rows=rows_of(found.tests, found.false_alarm_rate),
         problems=tuple(problems),
+    )
+
+
+def audit_section(found: AuditReport) -> Section:
+    """One row a test."""
+    impossible = (
+        f"{found.impossible} texts have no probability under {found.model}, as {found.example!r}:"
+        " is it the model that is served, in this precision, and does the server know top_k?"
+    )
+    return Section(
+        title=f"The law of {found.endpoint}",
+        passed=found.passed,
+        statement=(
+            f"{found.samples} texts of {found.served_model} there against {found.model}'s exact law"
+            f" of {found.texts} possible ones (a share of {found.shared_mass:.3f} may be written in"
+            " several ways, which are tested as one). An honest server fails with probability"
+            f" {found.false_alarm_rate:g} at most. Found with 90 % power: a total variation of"
+            f" {found.detectable_tv:.3f} in one token's law, of {found.detectable_joint_tv:.3f} in"
+            " the law of texts."
+        ),
+        header=header_of(found.tests, found.false_alarm_rate),
+        rows=rows_of(found.tests, found.false_alarm_rate),
+        problems=(impossible,) if found.impossible else (),
+    )
+
+
+def pair_section(found: PairReport) -> Section:
+    """One row a test."""
+    (a, b), (model_a, model_b), (samples_a, samples_b) = (
+        found.endpoints,
+        found.served_models,
+        found.samples,
+    )
+    return Section(
+        title=f"The same law at {a} and {b}",
+        passed=found.passed,
+        statement=(
+            f"{samples_a} texts of {model_a} against {samples_b} of {model_b}, of {found.texts}"
+            " kinds. Two servers of one law fail with probability"
+            f" {found.false_alarm_rate:g} at most. Found with 90 % power: a total variation of"
+            f" {found.detectable_tv:.3f} between their laws of texts."
+        ),
+        header=header_of(found.tests, found.false_alarm_rate),
+        rows=rows_of(found.tests, found.false_alarm_rate),
+    )
+
+
+def header_of(tests: Sequence[GTest], rate: float) -> tuple[str, ...]:
+    """The columns of `rows_of`."""
+    return ("test", "cells", "G", "p-value", f"fails at {rate / len(tests):.2g}")
+
+
+def rows_of(tests: Sequence[GTest], rate: float) -> tuple[tuple[str, ...], ...]:
+    """One row a test; together they fail an honest sampler at the rate at most."""
+    return tuple(
+        (
+            test.what,
+            str(test.cells),
+            f"{test.statistic:.1f}",
+            f"{test.p_value:.4f}",
+            "no" if test.p_value > rate / len(tests) else "YES",
+        )
+        for test in tests
     )
 
 
@@ -172,9 +231,10 @@ def provenance_rows(found: Provenance) -> list[tuple[str, str]]:
     return [
         ("command", f"`{found.command}`"),
         ("date", f"{found.date} UTC"),
-        ("model", found.model or "the proofs need no model"),
+        ("model", found.model or "none was run here"),
         *((f"SHA-256 of {name}", digest) for name, digest in found.weights_sha256.items()),
         ("drafts", ", ".join(found.drafts) or "none"),
+        *(("server", server) for server in found.endpoints),
         ("versions", ", ".join(f"{name} {number}" for name, number in found.versions.items())),
         ("CPU", found.cpu),
         ("kernels", found.kernels),

@@ -6,12 +6,13 @@ import json
 import math
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from paceline.cli import defaults, options, sampling_options
+from paceline.cli import certify_options, defaults, endpoints, options, sampling_options
 from paceline.cli.progress import byte_bar, count_bar, total_bar
 from paceline.cli.prompts import read_prompts
 from paceline.cli.session import engine_options, first_turns, load
@@ -19,7 +20,8 @@ from paceline.errors import ConfigError
 from paceline.types import SamplingParams, Speculation
 
 if TYPE_CHECKING:
-    from paceline.certify.law import LawReport
+    from paceline.certify.endpoint import Endpoint
+    from paceline.certify.law import Effort, LawReport
     from paceline.certify.parity import ParityReport
     from paceline.certify.proofs import ExactReport
     from paceline.certify.provenance import Provenance
@@ -27,68 +29,18 @@ if TYPE_CHECKING:
     from paceline.cli.prompts import Prompt
     from paceline.engine import LLM
 
-CHECKS = "Checks; all three quickly where none is named"
-
-Exact = Annotated[
-    bool,
-    typer.Option(
-        "--exact",
-        help="Every rule by enumeration in exact fractions; needs no model.",
-        rich_help_panel=CHECKS,
-    ),
-]
-Law = Annotated[
-    bool,
-    typer.Option(
-        "--law",
-        help="The law of sampled text against the model's own, by tests of stated power.",
-        rich_help_panel=CHECKS,
-    ),
-]
-Parity = Annotated[
-    bool,
-    typer.Option(
-        "--parity",
-        help="The same ids with speculation on and off, greedy or seeded.",
-        rich_help_panel=CHECKS,
-    ),
-]
-Quick = Annotated[
-    bool,
-    typer.Option("--quick", help="Fewer cases, samples and prompts.", rich_help_panel=CHECKS),
-]
-Samples = Annotated[
-    int | None,
-    typer.Option(
-        "--samples",
-        min=1000,
-        help="Outputs for --law to take, however long it takes.",
-        rich_help_panel=CHECKS,
-    ),
-]
-Rule = Annotated[
-    str | None,
-    typer.Option(
-        "--rule",
-        help="Rule for --law to sample by; by default that of a request without a seed.",
-        rich_help_panel=CHECKS,
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", help="Write the certificate, in Markdown.", rich_help_panel=options.RESULT
-    ),
-]
-
 
 def certify(
-    exact: Exact = False,
-    law: Law = False,
-    parity: Parity = False,
-    quick: Quick = False,
-    samples: Samples = None,
-    rule: Rule = None,
+    exact: certify_options.Exact = False,
+    law: certify_options.Law = False,
+    parity: certify_options.Parity = False,
+    endpoint: certify_options.Endpoint = None,
+    endpoint_b: certify_options.EndpointB = None,
+    served_model: certify_options.ServedModel = None,
+    served_model_b: certify_options.ServedModelB = None,
+    quick: certify_options.Quick = False,
+    samples: certify_options.Samples = None,
+    rule: certify_options.Rule = None,
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     k: options.K = None,
@@ -115,33 +67,62 @@ def certify(
     limit: options.Limit = None,
     raw: options.Raw = False,
     as_json: options.Json = False,
-    out: Out = None,
+    out: certify_options.Out = None,
 ) -> None:
     """Check that speculation keeps the model's own law; whatever fails exits with 1.
 
     Sampling options and prompts are of --parity, which brings twenty prompts of its own.
     """
-    options_given = dict(locals()) | {"rule": None}  # --rule is for --law alone
-    if not (exact or law or parity):
-        exact = law = parity = quick = True
-    params = sampling_options.sampling(options_given)
-    check_out(out)
+    given = dict(locals())
+    if not (exact or law or parity or endpoint):
+        given |= dict.fromkeys(("exact", "law", "parity", "quick"), True)
+    tell(run(given), as_json, out)
+
+
+def run(given: dict[str, Any]) -> Certificate:
+    """The checks that the options name; what is asked wrongly is told before anything is run."""
+    law, parity, quick = (given[name] for name in ("law", "parity", "quick"))
+    params = sampling_options.sampling(given)
+    check_out(given["out"])
     if parity:
-        check_parity_options(params, defaults.drafts_of(model, draft), k)
-    limit = limit or (defaults.QUICK_PROMPTS if quick else None)
-    given = read_prompts(prompts or own_prompts(), limit) if parity else []
-    batch = batch or defaults.BATCH
-    at_once = max(batch, defaults.LAW_BATCH) if law else batch
-    llm = load(model, draft, at_once, **engine_options(options_given)) if law or parity else None
+        check_parity_options(params, defaults.drafts_of(given["model"], given["draft"]), given["k"])
+    limit = given["limit"] or (defaults.QUICK_PROMPTS if quick else None)
+    prompts = read_prompts(given["prompts"] or own_prompts(), limit) if parity else []
+    servers = endpoints.connected(given)
+    batch = given["batch"] or defaults.BATCH
+    llm = load_for(given, batch, alone=len(servers) == 1)
+    effort = effort_of(given["samples"], quick)
     from paceline.certify.report import Certificate
 
-    certificate = Certificate(
-        provenance=look_up(llm),
-        exact=prove(quick) if exact else None,
-        law=sample_law(llm, rule, samples, quick) if llm and law else None,
-        parity=compare(llm, given, params, raw, batch) if llm and parity else None,
+    return Certificate(
+        provenance=look_up(llm, servers),
+        exact=prove(quick) if given["exact"] else None,
+        law=sample_law(llm, given["rule"], effort) if llm and law else None,
+        parity=compare(llm, prompts, params, given["raw"], batch) if llm and parity else None,
+        endpoint=endpoints.audited(servers, llm, effort) if servers else None,
     )
-    tell(certificate, as_json, out)
+
+
+def load_for(given: dict[str, Any], batch: int, alone: bool) -> LLM | None:
+    """The model, if a check needs it; a server that is audited `alone` needs no drafts of it."""
+    from paceline.drafters import OFF
+
+    law, drafted = given["law"], given["law"] or given["parity"]
+    if not (drafted or alone):
+        return None
+    draft = given["draft"] if drafted else [OFF]
+    at_once = max(batch, defaults.LAW_BATCH) if law else batch
+    settings = engine_options(given | {"rule": None})  # --rule is for --law alone
+    return load(given["model"], draft, at_once, **settings)
+
+
+def effort_of(samples: int | None, quick: bool) -> Effort:
+    """How many samples a test of a law takes."""
+    from paceline.certify.law import FULL, QUICK, Effort
+
+    if samples:
+        return Effort(samples=samples, seconds=math.inf)
+    return QUICK if quick else FULL
 
 
 def tell(certificate: Certificate, as_json: bool, out: Path | None) -> None:
@@ -178,15 +159,17 @@ def own_prompts() -> Path:
     return Path(str(files("paceline.certify") / "prompts.txt"))
 
 
-def look_up(llm: LLM | None) -> Provenance:
+def look_up(llm: LLM | None, servers: Sequence[Endpoint]) -> Provenance:
     """What this run is about."""
     from paceline.certify.provenance import provenance
 
     command = shlex.join(["paceline", *sys.argv[1:]])
+    named = tuple(f"{server.model} at {server.url}" for server in servers)
     if llm is None:
-        return provenance(command)
+        return provenance(command, endpoints=named)
     with byte_bar() as report:
-        return provenance(command, llm.model, llm.config.speculation.drafts, report)
+        drafts = llm.config.speculation.drafts
+        return provenance(command, llm.model, drafts, endpoints=named, progress=report)
 
 
 def prove(quick: bool) -> ExactReport:
@@ -197,13 +180,10 @@ def prove(quick: bool) -> ExactReport:
         return prove_all(quick=quick, progress=report)
 
 
-def sample_law(llm: LLM, rule: str | None, samples: int | None, quick: bool) -> LawReport:
+def sample_law(llm: LLM, rule: str | None, effort: Effort) -> LawReport:
     """Sample and test."""
-    from paceline.certify.law import FULL, PROMPT, QUICK, Effort, check_law
+    from paceline.certify.law import PROMPT, check_law
 
-    effort = QUICK if quick else FULL
-    if samples:
-        effort = Effort(samples=samples, seconds=math.inf)
     with total_bar("samples") as report:
         asked = Speculation(rule=rule)
         return check_law(llm, PROMPT, speculation=asked, effort=effort, progress=report)
