@@ -38,7 +38,8 @@ def g_test(what: str, counts: Floats, law: Floats) -> GTest:
     """Test counts[C] against law[C], all of it positive."""
     n = counts.sum()
     groups = pool(law * n)
-    pooled_law = gather(groups, law) / law.sum()
+    pooled_law = gather(groups, law)
+    pooled_law /= pooled_law.sum()  # its own sum, in its own order: a single cell has all of it
     found = float(g_statistic(gather(groups, counts), pooled_law))
     draws = np.random.default_rng(len(law)).multinomial(int(n), pooled_law, size=DRAWS)
     return ranked(what, len(pooled_law), found, g_statistic(draws, pooled_law))
