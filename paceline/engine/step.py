@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -80,8 +80,7 @@ class Step:
         clock.lap("commit")
         self._observe(proposals, observations)
         clock.lap("observe")
-        stats = self._stats(plan, proposals, observations, clock.seconds)
-        return deltas, replace(stats, draft_ms=draft_ms)
+        return deltas, self._stats(plan, proposals, observations, clock.seconds, draft_ms)
 
     def release(self, sequence: Sequence) -> None:
         """Take out a sequence that ended, and let its drafters forget it."""
@@ -190,6 +189,7 @@ class Step:
         proposals: list[Proposal],
         observations: list[Observation],
         seconds: dict[str, float],
+        draft_ms: dict[str, float],
     ) -> StepStats:
         decoding = [p for p in proposals if p.work.decodes]
         drafts = [
@@ -210,6 +210,7 @@ class Step:
             preempted=plan.preempted,
             blocks_used=self.pool.used_count,
             seconds=seconds,
+            draft_ms=draft_ms,
             drafts=tuple(drafts),
             ended=ended,
             mode=plan.decision.mode,
