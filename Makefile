@@ -20,12 +20,12 @@ lint: $(READY)
 	$(RUN) ruff format --check
 	$(RUN) mypy
 
-# Needs a Chromium; SCREENSHOTS=folder keeps what it saw.
 law: $(READY)
 	$(RUN) pytest -m long tests/law
 
+# Finds a Chromium, or installs Debian's; SCREENSHOTS=folder keeps what it saw.
 browser: $(READY)
-	$(RUN) pytest -m browser tests/browser
+	chromium=$$(scripts/chromium.sh) && CHROMIUM=$$chromium $(RUN) pytest -m browser tests/browser
 
 sanitize: $(READY)
 	PYTHON=$(VENV)/bin/python scripts/sanitize_kernels.sh
