@@ -166,7 +166,8 @@ CONTRAST = """(() => {
       .map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  return Math.min(...[...document.querySelectorAll('label, #output span, #told, #watched, b, #run, h2, li')]
+  return Math.min(...[...document.querySelectorAll(
+    'label, #output span, #told, #watched, b, #run, h2, li')]
     .filter(e => e.textContent.trim() && !e.classList.contains('bad')).map(e => {
       const behind = [];
       for (let at = e; at; at = at.parentElement)
