@@ -1,4 +1,4 @@
-# make run | test | law | browser | sanitize | real | lint | clean. `make run PYTHON=python3.12` picks the interpreter.
+# make run | test | law | browser | cluster | sanitize | real | lint | clean. `make run PYTHON=python3.12` picks the interpreter.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PULLED := qwen2.5-coder-1.5b qwen2.5-coder-0.5b
 PAIR := --model qwen2.5-coder-1.5b --draft model:qwen2.5-coder-0.5b --k 4
 
-.PHONY: run test law browser sanitize real lint clean
+.PHONY: run test law browser cluster sanitize real lint clean
 
 run: $(READY)
 	$(RUN) paceline generate --color --stats "def read_lines(path):" < /dev/null
@@ -26,6 +26,10 @@ law: $(READY)
 # Finds a Chromium, or installs Debian's; SCREENSHOTS=folder keeps what it saw.
 browser: $(READY)
 	chromium=$$(scripts/chromium.sh) && CHROMIUM=$$chromium $(RUN) pytest -m browser tests/browser
+
+cluster: $(READY)
+	$(RUN) pip install --disable-pip-version-check --quiet --constraint requirements-dev.txt --editable ".[cluster]"
+	$(RUN) pytest tests/cluster
 
 sanitize: $(READY)
 	PYTHON=$(VENV)/bin/python scripts/sanitize_kernels.sh
