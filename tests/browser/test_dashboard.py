@@ -113,6 +113,12 @@ def test_the_switch_and_the_drafter(page: Page) -> None:
     assert page.run("document.querySelectorAll('#output [data-depth]').length") == 0
 
 
+def test_metrics_of_several_replicas_are_added_up(page: Page) -> None:
+    text = r"""# TYPE a gauge\na{replica="r"} 1\na{replica="s"} 2\nb{replica="r",x="{}"} 3\nc 4"""
+    told = page.run(f"Object.fromEntries(series(`{text}`))")
+    assert told == {"a": 3, 'b{x="{}"}': 3, "c": 4}
+
+
 def test_escape_stops(page: Page, server: Live) -> None:
     page.run("document.getElementById('tokens').value = 900")
     page.run("document.getElementById('temperature').value = 1")
