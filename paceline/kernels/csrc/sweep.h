@@ -15,15 +15,14 @@ namespace {
 
 using pl::Sweep;
 
+template <class V>
 PL_INLINE void store_block(const Sweep& sweep, int block, const float* acc, int acc_stride) {
-  const int first = block * kOutputs;
-  const int left = sweep.weight->out_features - first;
-  const int count = left < kOutputs ? left : kOutputs;
+  const int first = block * kOutputs, count = sweep.weight->out_features - first;
+  const typename V::F32 bias =
+      sweep.bias ? Rows<V>::load_part(sweep.bias + first, count) : V::all(0.0f);
   for (int r = 0; r < sweep.rows; ++r) {
-    float* y = sweep.y + r * sweep.y_stride + first;
-    for (int o = 0; o < count; ++o) {
-      y[o] = acc[r * acc_stride + o] + (sweep.bias ? sweep.bias[first + o] : 0.0f);
-    }
+    const typename V::F32 y = V::add(V::load(acc + r * acc_stride), bias);
+    Rows<V>::store_part(sweep.y + r * sweep.y_stride + first, y, count);
   }
 }
 
@@ -57,7 +56,7 @@ void quantised_blocks(const Sweep& sweep, const pl::Format& format, int first, i
       });
       w += bytes;
     }
-    store_block(sweep, block, acc, kOutputs);
+    store_block<V>(sweep, block, acc, kOutputs);
   }
 }
 
@@ -93,7 +92,7 @@ void float_blocks(const Sweep& sweep, int first, int last) {
       float* lanes = acc + r * 2 * kOutputs;
       for (int o = 0; o < kOutputs; ++o) lanes[o] += lanes[kOutputs + o];
     }
-    store_block(sweep, block, acc, 2 * kOutputs);
+    store_block<V>(sweep, block, acc, 2 * kOutputs);
   }
 }
 
