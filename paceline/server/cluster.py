@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,7 +70,7 @@ class Cluster:
 
     async def stream(
         self, key: str, scope: Mapping[str, Any], body: bytes
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message, None]:
         """The reply of one replica; raises LostError where it died."""
         ask = self._handle.options(stream=True, session_id=key).stream
         messages = ask.remote(scope, body)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
@@ -40,8 +41,13 @@ class LostError(Exception):
 class Replicas(Protocol):
     """Those that can be asked."""
 
-    def stream(self, key: str, scope: Mapping[str, Any], body: bytes) -> AsyncIterator[Message]:
-        """The reply of one, the same one for a key if it has room; raises LostError."""
+    def stream(
+        self, key: str, scope: Mapping[str, Any], body: bytes
+    ) -> AsyncGenerator[Message, None]:
+        """The reply of one, the same one for a key if it has room; raises LostError.
+
+        Closing it early ends the request.
+        """
         ...
 
     async def everywhere(self, scope: Mapping[str, Any]) -> Sequence[Whole]:
@@ -102,9 +108,10 @@ class Front:
         key, scope, streams = affinity(request.headers, body), sent(request.scope), False
         for _ in range(LIVES):
             try:
-                async for message in self._replicas.stream(key, scope, body):
-                    streams = True
-                    await send(message)
+                async with aclosing(self._replicas.stream(key, scope, body)) as messages:
+                    async for message in messages:
+                        streams = True
+                        await send(message)
             except LostError:
                 if streams:
                     await send(CUT_OFF)

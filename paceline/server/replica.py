@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +41,7 @@ class Replica:
         self._name = f"{socket.gethostname()}-{os.getpid()}"
         self._starting, self._running = asyncio.Lock(), AsyncExitStack()
 
-    async def stream(self, scope: Mapping[str, Any], body: bytes) -> AsyncIterator[Message]:
+    async def stream(self, scope: Mapping[str, Any], body: bytes) -> AsyncGenerator[Message, None]:
         """The messages of the reply to a request; ending it early is the client's going."""
         await self._start()
         messages: asyncio.Queue[Message | None] = asyncio.Queue()

@@ -159,6 +159,17 @@ def test_who_finds_no_room_goes_to_the_other(http: httpx.Client) -> None:
     assert len(after) == 2
 
 
+def test_a_client_that_goes_frees_its_replica(http: httpx.Client) -> None:
+    body = {**GREEDY, "max_tokens": 900, "ignore_eos": True, "stream": True, "prompt": PROMPTS[0]}
+    with http.stream("POST", COMPLETIONS, json=body) as reply:
+        next(reply.iter_lines())
+    aborted = r'^paceline_outputs_total{replica="[^"]*",finish_reason="abort"} 1.0$'
+    while not re.search(aborted, http.get("/metrics").text, re.MULTILINE):
+        pass
+    while any(series(http, "paceline_kv_blocks_used").values()):
+        pass
+
+
 def test_a_replica_that_is_killed_fails_no_new_request(
     http: httpx.Client, expected: dict[str, str]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -44,7 +44,7 @@ class Mortal:
 
     async def stream(
         self, key: str, scope: Mapping[str, Any], body: bytes
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message, None]:
         self.keys.append(key)
         left = self.deaths.pop(0) if self.deaths else -1
         async for message in self.replica.stream(scope, body):
