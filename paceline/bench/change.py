@@ -105,5 +105,5 @@ def report_change(cell: Cell, setting: Setting) -> BenchReport:
         findings,
         ("Every stream begins with a controller that has learnt nothing.",),
         {"change": cell.kind, "passes": [FIRST, LAST], "tokens_per_s": record},
-        (Chart(title, f"speed over {best}", [cell.kind], {n: [s] for n, s in shares.items()}),),
+        (Chart(title, f"x {best}", [cell.kind], {n: [s] for n, s in shares.items()}, base=1.0),),
     )

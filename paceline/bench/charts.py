@@ -7,24 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from paceline.bench.setting import BenchReport, Chart
-from paceline.errors import ConfigError
 
 WIDTH, HEIGHT = 9.0, 3.4
 """Of a chart, in inches."""
 
 
 def write_charts(path: Path, report: BenchReport) -> None:
-    """Draw the report's charts below one another.
+    """Draw the report's charts below one another; needs matplotlib."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
 
-    Raises:
-        ConfigError: the path is no .png, or matplotlib is not installed.
-    """
-    if path.suffix != ".png":
-        raise ConfigError(f"--plot draws a .png, not {path}.")
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise ConfigError("--plot needs matplotlib; install paceline[plots].") from error
     head = [part for line in report.setting.lines() for part in textwrap.wrap(line, 125)]
     count = len(report.charts)
     figure = Figure(figsize=(WIDTH, HEIGHT * count + 0.2 * len(head)), layout="constrained")
@@ -45,7 +36,10 @@ def draw(axes: Any, chart: Chart) -> None:
         above = [max(0.0, one.high - one.middle) for one in values]
         middles = [one.middle for one in values]
         axes.bar(at, middles, width, label=name, color=f"C{shift}")
-        axes.errorbar(at, middles, (below, above), fmt="none", ecolor="0.3", capsize=2)
+        if any((*below, *above)):
+            axes.errorbar(at, middles, (below, above), fmt="none", ecolor="0.3", capsize=2)
+    if chart.base is not None:
+        axes.axhline(chart.base, color="black", linewidth=0.8)
     axes.set_xticks(range(len(chart.groups)), chart.groups)
     axes.set_title(chart.title, fontsize=10)
     axes.set_ylabel(chart.unit)

@@ -68,6 +68,7 @@ def speed_chart(cells: Sequence[Cell]) -> Chart:
         "x off",
         [f"{cell.kind}, {cell.batch}" for cell in cells],
         {name: [median_interval(cell.ratios(name)) for cell in cells] for name in names},
+        base=1.0,
     )
 
 

@@ -101,6 +101,8 @@ class Chart:
     groups: Sequence[str]
     series: Mapping[str, Sequence[Interval]]
     """Name -> a value and its interval for each group."""
+    base: float | None = None
+    """Where a line is drawn: what the values are to be compared with."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +16,22 @@ if TYPE_CHECKING:
     from paceline.bench.setting import BenchReport, Setting
     from paceline.engine import LLM
 
+
+def drawable(path: Path | None) -> Path | None:
+    """A path that a figure can be drawn to, known before anything is measured."""
+    if path is not None and path.suffix != ".png":
+        raise typer.BadParameter(f"it draws a .png, not {path}.")
+    if path is not None and find_spec("matplotlib") is None:
+        raise typer.BadParameter("it needs matplotlib; install paceline[plots].")
+    return path
+
+
 Markdown = Annotated[
     Path | None, typer.Option("--markdown", help="Write the report to a file, too.")
 ]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Draw it to a .png file; needs matplotlib.")
+    Path | None,
+    typer.Option("--plot", callback=drawable, help="Draw it to a .png file; needs matplotlib."),
 ]
 
 
