@@ -11,6 +11,7 @@ from paceline.cli import (
     bench_drafters,
     bench_kernels,
     bench_offline,
+    bench_online,
     bench_peers,
     bench_predict,
     bench_serve,
@@ -30,6 +31,7 @@ bench.command("rows")(bench_kernels.rows)
 bench.command("peers")(bench_peers.peers)
 bench.command("drafters")(bench_drafters.drafters)
 bench.command("offline")(bench_offline.offline)
+bench.command("online")(bench_online.online)
 bench.command("predict")(bench_predict.predict)
 bench.command("serve")(bench_serve.serve)
 

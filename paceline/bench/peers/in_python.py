@@ -40,7 +40,7 @@ class OpenVINO:
             ways["draft model, n=4"] = {"draft": self.draft, "length": 4}
         else:
             skipped["draft model"] = "it reads no GGUF file as a draft; give openvino:draft=FOLDER"
-        return lineup("OpenVINO GenAI", "openvino", (self.python, version), (base, ways), skipped)
+        return lineup("openvino", (self.python, version), (base, ways), skipped)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Transformers:
             ways["assisted"] = {"draft": str(draft)}
         else:
             skipped["assisted"] = NO_DRAFT
-        return lineup("Hugging Face", "transformers", (self.python, version), (base, ways), skipped)
+        return lineup("transformers", (self.python, version), (base, ways), skipped)
 
 
 def settings_of(job: Job, model: str | None, draft: str | None) -> dict[str, Any]:
@@ -77,7 +77,6 @@ def settings_of(job: Job, model: str | None, draft: str | None) -> dict[str, Any
 
 
 def lineup(
-    title: str,
     engine: str,
     where: tuple[str, str],
     settings: tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]],
@@ -88,7 +87,7 @@ def lineup(
     return Lineup(
         version=version,
         contenders=[
-            Contender(title, way, partial(start, python, engine, {**base, **more}))
+            Contender(engine, way, partial(start, python, engine, {**base, **more}))
             for way, more in ways.items()
         ],
         skipped=skipped,

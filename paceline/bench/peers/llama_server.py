@@ -17,6 +17,7 @@ from paceline.bench.peers.race import Contender, Decode, Job, Lineup, Said
 from paceline.errors import ConfigError
 
 PROGRAM = "llama-server"
+DRAFT_KIND = "draft-simple"
 LENGTHS = (4, 8)
 """Tokens drafted by a model."""
 TUNED = {
@@ -67,11 +68,12 @@ def said_by(program: str, flag: str) -> str:
 
 def draft_ways(job: Job, told: str) -> dict[str, Sequence[str]]:
     """With a draft model, as this version wants to be told."""
-    length = "--spec-draft-n-max" if "--spec-draft-n-max" in told else "--draft-max"
     if job.draft is None:
         return {}
-    model = ("-md", str(job.draft))
-    return {f"draft model, n={n}": (*model, length, str(n)) for n in LENGTHS}
+    length = "--spec-draft-n-max" if "--spec-draft-n-max" in told else "--draft-max"
+    # Where there is a choice of kinds, a draft model alone is loaded and not used.
+    kind = ("--spec-type", DRAFT_KIND) if DRAFT_KIND in told else ()
+    return {f"draft model, n={n}": ("-md", str(job.draft), *kind, length, str(n)) for n in LENGTHS}
 
 
 def ngram_ways(told: str) -> dict[str, Sequence[str]]:

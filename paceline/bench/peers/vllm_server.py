@@ -47,7 +47,7 @@ class VLLM:
         return Lineup(
             version="vllm " + said_by(program, "--version").split()[-1],
             contenders=[
-                Contender("vLLM", way, partial(start, [*base, *flags], model, job))
+                Contender("vllm", way, partial(start, [*base, *flags], model, job))
                 for way, flags in ways.items()
             ],
             skipped={} if draft else {"draft model": "give vllm:draft=FOLDER"},

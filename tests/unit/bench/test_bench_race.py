@@ -51,8 +51,9 @@ def test_llama_cpp_runs_every_way_its_help_lists(tmp_path) -> None:
     assert race.forks("llama.cpp, ngram-mod", "llama.cpp, plain") == (4, 4)
     assert race.forks("llama.cpp, draft model, n=8", "llama.cpp, plain") == (0, 4)
     starts = (tmp_path / "log").read_text().splitlines()
+    drafting = "-md small.gguf --spec-type draft-simple --spec-draft-n-max 4"
     base = "start -m some.gguf -t 2 -np 1 -c 256"
-    assert starts[:2] == [base, f"{base} -md small.gguf --spec-draft-n-max 4"]
+    assert starts[:2] == [base, f"{base} {drafting}"]
     assert starts[-1] == base  # the second turn goes the other way round
     assert len(starts) == 6 + 5
 
@@ -142,9 +143,9 @@ def test_a_python_package_runs_in_a_process_of_its_own(openvino) -> None:
     assert race.lost == {}
     texts = {name: said["edit"][0].text for name, said in race.said.items()}
     assert texts == {
-        "OpenVINO GenAI, plain": (2, 1, 0, 1, 0),
-        "OpenVINO GenAI, prompt lookup, n=5": (2, 2, 5, 2, 5),
-        "OpenVINO GenAI, draft model, n=4": (2, 2, 4, 2, 4),
+        "openvino, plain": (2, 1, 0, 1, 0),
+        "openvino, prompt lookup, n=5": (2, 2, 5, 2, 5),
+        "openvino, draft model, n=4": (2, 2, 4, 2, 4),
     }
     assert all(one.decode_ms > 0 for said in race.said.values() for one in said["edit"])
 
@@ -154,9 +155,7 @@ def test_a_package_that_fails_is_quoted(openvino) -> None:
     assert lineup.skipped.keys() == {"draft model"}
     race = run(lineup.contenders[:1])
     assert race.said == {}
-    assert race.lost == {
-        "OpenVINO GenAI, plain": "The process ended: RuntimeError: this file is none"
-    }
+    assert race.lost == {"openvino, plain": "The process ended: RuntimeError: this file is none"}
 
 
 def test_hugging_face_continues_a_folder(mini) -> None:
