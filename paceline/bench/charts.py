@@ -31,14 +31,14 @@ def draw(axes: Any, chart: Chart) -> None:
     """Groups of bars with their intervals."""
     from matplotlib import colormaps  # noqa: PLC0415
 
-    colors = colormaps["tab20"].colors
+    color = colormaps["tab20"]  # dark ones first, then their lighter kin
     width = 0.8 / len(chart.series)
     for shift, (name, values) in enumerate(chart.series.items()):
         at = [group + width * (shift - (len(chart.series) - 1) / 2) for group in range(len(values))]
         below = [max(0.0, one.middle - one.low) for one in values]
         above = [max(0.0, one.high - one.middle) for one in values]
         middles = [one.middle for one in values]
-        axes.bar(at, middles, width, label=name, color=colors[(2 * shift + shift // 10) % 20])
+        axes.bar(at, middles, width, label=name, color=color((2 * shift + shift // 10) % 20))
         if any((*below, *above)):
             axes.errorbar(at, middles, (below, above), fmt="none", ecolor="0.3", capsize=2)
     if chart.base is not None:

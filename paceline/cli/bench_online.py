@@ -103,7 +103,8 @@ def of_engine(
     from paceline.bench.workloads import ids_of
     from paceline.engine import AsyncLLM
 
-    settings = {**engine_options(given), "k": AUTO}
+    settings = engine_options(given)
+    settings["k"] = AUTO
     llm = load(given["model"], given["draft"], given["batch"], **settings)
     by_kind = [[ids_of(llm, kind, text) for text in own] for kind, own in texts.items()]
     params = SamplingParams(

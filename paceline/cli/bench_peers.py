@@ -88,7 +88,9 @@ def compare_speeds(given: Mapping[str, Any]) -> None:
 
     turns, tokens = bench_options.size_of(given)
     texts = bench_options.prompts_of(given)
-    llm = load(given["model"], given["draft"], 1, **{**engine_options(given), "k": AUTO})
+    settings = engine_options(given)
+    settings["k"] = AUTO
+    llm = load(given["model"], given["draft"], 1, **settings)
     prompts = {name: [ids_of(llm, name, p) for p in own] for name, own in texts.items()}
     longest = max(len(ids) for own in prompts.values() for ids in own)
     asked = [with_bin(text, given["binary"]) for text in given["engine"] or ENGINES]

@@ -41,6 +41,6 @@ def contenders(llm: LLM, params: SamplingParams) -> list[Contender]:
     """The two; `params` say all but the length."""
     ways = {AUTOMATIC: Speculation(k=AUTO), PLAIN: Speculation(k=0)}
     return [
-        Contender(ENGINE, way, partial(Own.start, Own(llm, params, speculation)))
+        Contender(ENGINE, way, partial(Own.start, Own(llm, params, speculation)), learns=True)
         for way, speculation in ways.items()
     ]

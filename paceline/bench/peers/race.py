@@ -56,6 +56,8 @@ class Contender:
     way: str
     """The configuration, in words."""
     start: Callable[[], AbstractContextManager[Decode]] = field(repr=False)
+    learns: bool = False
+    """Whether it keeps what it learns from one start to the next."""
 
     @property
     def name(self) -> str:
@@ -113,18 +115,26 @@ def run_race(
     """None after every continuation, and the race when it is over.
 
     A turn takes the next prompt of each kind. An engine starts anew for every turn and ends with
-    it: no other is in memory, or spins, while it works. One that fails is out.
+    it: no other is in memory, or spins, while it works. One that learns has a turn before the
+    first that does not count, of other prompts where there are more. One that fails is out.
     """
+
+    def group(turn: int) -> dict[str, Sequence[int]]:
+        return {kind: own[turn % len(own)] for kind, own in prompts.items()}
+
     race = Race({one.name: {kind: [] for kind in prompts} for one in contenders})
     for turn in range(turns):
-        group = {kind: own[turn % len(own)] for kind, own in prompts.items()}
         for one in list(reversed(contenders)) if turn % 2 else contenders:
             if one.name in race.lost:
                 continue
             try:
                 with one.start() as decode:
-                    decode(next(iter(group.values())), WARM_UP_TOKENS)
-                    for kind, ids in group.items():
+                    warm_up = [(ids, tokens) for ids in group(-1).values()]
+                    if turn or not one.learns:
+                        warm_up = [(next(iter(group(turn).values())), WARM_UP_TOKENS)]
+                    for ids, count in warm_up:
+                        decode(ids, count)
+                    for kind, ids in group(turn).items():
                         race.said[one.name][kind].append(decode(ids, tokens))
                         yield None
             except PacelineError as error:

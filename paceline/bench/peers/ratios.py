@@ -16,6 +16,8 @@ OURS = f"{ENGINE}, {AUTOMATIC}"
 NOTES = (
     "Decoding after the first token, one request at a time, end-of-text tokens ignored. An engine"
     " starts anew for each turn and ends with it, so that no two share the machine.",
+    "Paceline's controller keeps what it learns from turn to turn, as a server's does, and had one"
+    " turn before them that does not count. No run knows a text of an earlier one.",
     "Forks are texts other than the same engine's own plain ones; sampled texts may differ.",
 )
 

@@ -69,6 +69,22 @@ def test_every_start_warms_up_and_turns_go_through_the_prompts(tmp_path) -> None
     assert {(one["temperature"], one["seed"], one["ignore_eos"]) for one in asked} == {(0, 3, True)}
 
 
+def test_what_learns_has_a_turn_before_the_first() -> None:
+    asked = []
+
+    @contextmanager
+    def start():
+        asked.append("start")
+        yield lambda ids, tokens: asked.append((ids, tokens)) or Said(tokens, 1.0, ())
+
+    race = run([Contender("E", "w", start, learns=True)])
+    assert asked == [
+        *("start", ([3], 5), ([4], 5), ([1, 2], 5), ([4], 5)),
+        *("start", ([3], 8), ([3], 5), ([4], 5)),
+    ]
+    assert {kind: len(said) for kind, said in race.said["E, w"].items()} == {"edit": 2, "chat": 2}
+
+
 def test_an_engine_that_is_not_here_is_named(tmp_path) -> None:
     asked = [f"llama.cpp:bin={write_stub(tmp_path)}", "vllm:bin=no-such-vllm"]
     entered, versions, skipped = enter(asked, JOB)
