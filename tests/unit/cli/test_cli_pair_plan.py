@@ -1,4 +1,4 @@
-"""`paceline plan` and `paceline doctor` on a pair, and `bench offline`, as commands."""
+"""`paceline plan` and `paceline doctor` on a pair, as commands."""
 
 from __future__ import annotations
 
@@ -59,20 +59,6 @@ def test_doctor_refuses_threads_that_only_wait(cli) -> None:
     ran = cli("doctor", "--threads", "1000")
     assert (ran.code, ran.out) == (2, "")
     assert "1000 threads on" in ran.err
-
-
-def test_bench_offline_compares_policies_and_exits_by_its_findings(cli, tmp_path) -> None:
-    """Whether it is quicker hangs on the machine; that the text is the same does not."""
-    ran = cli(
-        *("bench", "offline", "--draft", "ngram", "--kind", "edit", "--k", "2", "--turns", "1"),
-        *("--max-tokens", "8", "--prompts-per-kind", "1", "--json", "--out", str(tmp_path)),
-    )
-    found = json.loads(ran.out)
-    assert set(found["cells"][0]["policies"]) == {"off", "auto", "ngram k=2"}
-    assert found["cells"][0]["same_text"]
-    assert ran.code == (not all(one["holds"] for one in found["findings"]))
-    assert {path.name for path in tmp_path.iterdir()} == {"offline.json", "offline.md"}
-    assert cli("bench", "offline", "--draft", "ngram", "--temperature", "1").code == 2
 
 
 def test_draft_lengths_are_numbers_or_auto(cli) -> None:
