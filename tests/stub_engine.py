@@ -15,8 +15,8 @@ HELP = """\
 --spec-ngram-mod-n-match N              ngram-mod lookup length
 """
 BODY = """
-import json, sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import json, sys, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 flags = sys.argv[1:]
@@ -32,6 +32,8 @@ with open(folder / "log", "a") as log:
 if "ngram-simple" in flags:
     sys.exit("cannot look n-grams up today")
 
+together = threading.Barrier(2, timeout=60)
+
 class Handler(BaseHTTPRequestHandler):
     healthy = 0
 
@@ -43,6 +45,8 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with open(folder / "asked", "a") as log:
             log.write(json.dumps(asked) + "\\n")
+        if flags[flags.index("-np") + 1] == "2":
+            together.wait()  # two at once, or nobody is answered
         n = asked["n_predict"]
         fast = 2 if "-md" in flags else 1
         tokens = [7 + ("ngram-mod" in flags)] * n
@@ -59,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *of):
         pass
 
-HTTPServer(("127.0.0.1", int(flags[-1])), Handler).serve_forever()
+ThreadingHTTPServer(("127.0.0.1", int(flags[-1])), Handler).serve_forever()
 """
 
 

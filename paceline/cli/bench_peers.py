@@ -47,6 +47,7 @@ def peers(
         str | None,
         typer.Option("--bin", help="A llama-server, or its folder; with --rows a llama-bench."),
     ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Requests at once.")] = 1,
     kind: bench_options.Kinds = None,
     dataset: bench_options.Datasets = None,
     prompts_per_kind: bench_options.PromptsPerKind = 3,
@@ -90,14 +91,14 @@ def compare_speeds(given: Mapping[str, Any]) -> None:
     texts = bench_options.prompts_of(given)
     settings = engine_options(given)
     settings["k"] = AUTO
-    llm = load(given["model"], given["draft"], 1, **settings)
+    llm = load(given["model"], given["draft"], given["batch"], **settings)
     prompts = {name: [ids_of(llm, name, p) for p in own] for name, own in texts.items()}
     longest = max(len(ids) for own in prompts.values() for ids in own)
     asked = [with_bin(text, given["binary"]) for text in given["engine"] or ENGINES]
     entered, versions, skipped = enter(asked, job_of(llm, given, longest + tokens))
     params = SamplingParams(temperature=given["temperature"], seed=given["seed"], ignore_eos=True)
     everyone = [*contenders(llm, params), *entered]
-    race = run(everyone, prompts, tokens, turns)
+    race = run(everyone, prompts, (tokens, turns, given["batch"]))
     setting = Setting.of(llm, bench_report.command_line(), versions)
     bench_report.tell(report(race, everyone, skipped, setting), given)
 
@@ -123,20 +124,21 @@ def job_of(llm: LLM, given: Mapping[str, Any], tokens: int) -> Job:
         context_tokens=tokens + SLACK_TOKENS,
         temperature=given["temperature"],
         seed=given["seed"] or 0,
+        batch=given["batch"],
     )
 
 
 def run(
     everyone: Sequence[Contender],
     prompts: Mapping[str, Sequence[Sequence[int]]],
-    tokens: int,
-    turns: int,
+    size: tuple[int, int, int],
 ) -> Race:
-    """Race, with a bar."""
+    """Race, with a bar; `size` is tokens, turns and batch."""
     from paceline.bench.peers.race import run_race
 
-    with count_bar(len(everyone) * len(prompts) * turns, "texts") as progress:
-        for done, race in enumerate(run_race(everyone, prompts, tokens, turns), start=1):
+    _, turns, _ = size
+    with count_bar(len(everyone) * len(prompts) * turns, "groups") as progress:
+        for done, race in enumerate(run_race(everyone, prompts, *size), start=1):
             if race is not None:
                 return race
             progress(done)

@@ -66,7 +66,9 @@ class Transformers:
 
 
 def settings_of(job: Job, model: str | None, draft: str | None) -> dict[str, Any]:
-    """What a script must know of the job."""
+    """What a script must know of the job; raises ConfigError where it cannot do it."""
+    if job.batch > 1:
+        raise ConfigError("Its ways of drafting are for one request at a time.")
     return {
         "model": str(model or job.model),
         "draft": draft,
@@ -115,8 +117,11 @@ def start(python: str, engine: str, settings: Mapping[str, Any]) -> Iterator[Dec
         yield partial(ask, process, told)
 
 
-def ask(process: subprocess.Popen[str], told: IO[str], ids: Sequence[int], tokens: int) -> Said:
-    """One continuation; raises ConfigError where the process fails."""
+def ask(
+    process: subprocess.Popen[str], told: IO[str], prompts: Sequence[Sequence[int]], tokens: int
+) -> list[Said]:
+    """The continuation of one prompt; raises ConfigError where the process fails."""
+    (ids,) = prompts
     assert process.stdin is not None
     try:
         process.stdin.write(json.dumps({"ids": list(ids), "tokens": tokens}) + "\n")
@@ -124,7 +129,7 @@ def ask(process: subprocess.Popen[str], told: IO[str], ids: Sequence[int], token
     except OSError as error:
         raise ConfigError(f"The process ended: {last_words(told)}") from error
     found = receive(process, told)
-    return Said(len(found["ids"]), found["decode_ms"], tuple(found["ids"]))
+    return [Said(len(found["ids"]), found["decode_ms"], tuple(found["ids"]))]
 
 
 def receive(process: subprocess.Popen[str], told: IO[str]) -> Any:

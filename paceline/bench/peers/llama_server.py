@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -45,8 +46,8 @@ class LlamaCpp:
             raise ConfigError(f"It reads GGUF files, and {job.model.name} is a folder.")
         told = said_by(program, "--help")
         ways = {"plain": (), **draft_ways(job, told), **ngram_ways(told)}
-        base = [program, "-m", str(job.model), "-t", str(job.threads), "-np", "1"]
-        base += ["-c", str(job.context_tokens)]
+        base = [program, "-m", str(job.model), "-t", str(job.threads)]
+        base += ["-np", str(job.batch), "-c", str(job.batch * job.context_tokens)]
         return Lineup(
             version=" ".join(said_by(program, "--version").split("\n")[:1]),
             contenders=[
@@ -91,9 +92,13 @@ def ngram_ways(told: str) -> dict[str, Sequence[str]]:
 
 @contextmanager
 def start(command: Sequence[str], job: Job) -> Iterator[Decode]:
-    """Serve, and ask for one text at a time."""
-    with serving(command) as url:
-        yield partial(complete, url, job)
+    """Serve, and ask for as many texts at once as there are prompts."""
+    with serving(command) as url, ThreadPoolExecutor(job.batch) as pool:
+
+        def decode(prompts: Sequence[Sequence[int]], tokens: int) -> list[Said]:
+            return list(pool.map(lambda ids: complete(url, job, ids, tokens), prompts))
+
+        yield decode
 
 
 def complete(url: str, job: Job, ids: Sequence[int], tokens: int) -> Said:

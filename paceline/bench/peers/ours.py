@@ -30,11 +30,13 @@ class Own:
         with steered(self._llm, self._steering) as self._steering:
             yield self.decode
 
-    def decode(self, ids: Sequence[int], tokens: int) -> Said:
-        """One continuation, without any memory of others' texts."""
+    def decode(self, prompts: Sequence[Sequence[int]], tokens: int) -> list[Said]:
+        """Their continuations, without any memory of earlier texts."""
         params = replace(self._params, max_tokens=tokens)
-        (output,) = generate(self._llm, [ids], params, self._speculation)
-        return Said(len(output.token_ids), 1e3 * output.timing.decode_s, output.token_ids)
+        outputs = generate(self._llm, prompts, params, self._speculation)
+        return [
+            Said(len(one.token_ids), 1e3 * one.timing.decode_s, one.token_ids) for one in outputs
+        ]
 
 
 def contenders(llm: LLM, params: SamplingParams) -> list[Contender]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from paceline.bench.policies import pick
 from paceline.errors import PacelineError
 
 WARM_UP_TOKENS = 8
@@ -26,6 +28,8 @@ class Job:
     """Room for the longest prompt and its continuation."""
     temperature: float
     seed: int
+    batch: int = 1
+    """Requests at once."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +42,31 @@ class Said:
     text: tuple[int, ...] | str
     """Ids, or text where the engine tells no ids."""
 
+
+@dataclass(frozen=True)
+class Group:
+    """The continuations of prompts that were sent together."""
+
+    said: Sequence[Said]
+    wall_ms: float
+    """From sending them to the last one's end."""
+
+    @property
+    def counted(self) -> tuple[int, float]:
+        """Tokens and milliseconds: a single request's after its first token, else of all."""
+        if len(self.said) == 1:
+            return self.said[0].tokens - 1, self.said[0].decode_ms
+        return sum(one.tokens for one in self.said), self.wall_ms
+
     @property
     def tokens_per_s(self) -> float:
-        """After the first token."""
-        return 1e3 * (self.tokens - 1) / self.decode_ms
+        """Of all of them together."""
+        tokens, ms = self.counted
+        return 1e3 * tokens / ms
 
 
-Decode = Callable[[Sequence[int], int], Said]
-"""Continues ids by so many tokens."""
+Decode = Callable[[Sequence[Sequence[int]], int], Sequence[Said]]
+"""Continues prompts, all at once, by so many tokens each."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +98,9 @@ class Lineup:
 
 @dataclass
 class Race:
-    """What was said, by contender's name and kind of prompts, a continuation a turn."""
+    """What was said, by contender's name and kind of prompts, a group a turn."""
 
-    said: dict[str, dict[str, list[Said]]] = field(default_factory=dict)
+    said: dict[str, dict[str, list[Group]]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     """Contender's name -> why it could not go on; nothing else is told of it."""
 
@@ -93,17 +114,17 @@ class Race:
 
     def overall(self, name: str) -> float:
         """All tokens over all time."""
-        said = [one for own in self.said[name].values() for one in own]
-        return 1e3 * sum(one.tokens - 1 for one in said) / sum(one.decode_ms for one in said)
+        counted = [one.counted for own in self.said[name].values() for one in own]
+        return 1e3 * sum(tokens for tokens, _ in counted) / sum(ms for _, ms in counted)
 
     def forks(self, name: str, plain: str) -> tuple[int, int]:
         """How many texts differ from those of another contender, and of how many."""
-        pairs = [
-            (own.text, other.text)
-            for kind, said in self.said[name].items()
-            for own, other in zip(said, self.said[plain][kind], strict=True)
-        ]
-        return sum(own != other for own, other in pairs), len(pairs)
+        own, other = self._texts(name), self._texts(plain)
+        return sum(a != b for a, b in zip(own, other, strict=True)), len(own)
+
+    def _texts(self, name: str) -> list[tuple[int, ...] | str]:
+        groups = (group for own in self.said[name].values() for group in own)
+        return [one.text for group in groups for one in group.said]
 
 
 def run_race(
@@ -111,16 +132,18 @@ def run_race(
     prompts: Mapping[str, Sequence[Sequence[int]]],
     tokens: int,
     turns: int,
+    batch: int = 1,
 ) -> Iterator[Race | None]:
-    """None after every continuation, and the race when it is over.
+    """None after every group, and the race when it is over.
 
-    A turn takes the next prompt of each kind. An engine starts anew for every turn and ends with
-    it: no other is in memory, or spins, while it works. One that learns has a turn before the
-    first that does not count, of other prompts where there are more. One that fails is out.
+    A turn takes the next `batch` prompts of each kind. An engine starts anew for every turn and
+    ends with it: no other is in memory, or spins, while it works. One that learns has a turn
+    before the first that does not count, of other prompts where there are more. One that fails is
+    out.
     """
 
-    def group(turn: int) -> dict[str, Sequence[int]]:
-        return {kind: own[turn % len(own)] for kind, own in prompts.items()}
+    def groups(turn: int) -> dict[str, list[Sequence[int]]]:
+        return {kind: pick(own, turn, batch) for kind, own in prompts.items()}
 
     race = Race({one.name: {kind: [] for kind in prompts} for one in contenders})
     for turn in range(turns):
@@ -129,13 +152,16 @@ def run_race(
                 continue
             try:
                 with one.start() as decode:
-                    warm_up = [(ids, tokens) for ids in group(-1).values()]
-                    if turn or not one.learns:
-                        warm_up = [(next(iter(group(turn).values())), WARM_UP_TOKENS)]
-                    for ids, count in warm_up:
-                        decode(ids, count)
-                    for kind, ids in group(turn).items():
-                        race.said[one.name][kind].append(decode(ids, tokens))
+                    if one.learns and not turn:
+                        for group in groups(-1).values():
+                            decode(group, tokens)
+                    else:
+                        decode(next(iter(groups(turn).values())), WARM_UP_TOKENS)
+                    for kind, group in groups(turn).items():
+                        began = time.perf_counter()
+                        said = decode(group, tokens)
+                        wall_ms = 1e3 * (time.perf_counter() - began)
+                        race.said[one.name][kind].append(Group(said, wall_ms))
                         yield None
             except PacelineError as error:
                 race.lost[one.name] = str(error)

@@ -14,8 +14,9 @@ from paceline.plan.beta import Interval
 
 OURS = f"{ENGINE}, {AUTOMATIC}"
 NOTES = (
-    "Decoding after the first token, one request at a time, end-of-text tokens ignored. An engine"
-    " starts anew for each turn and ends with it, so that no two share the machine.",
+    "A single request's tokens count after its first; of several at once all tokens count, over the"
+    " time from sending them to the last one's end. End-of-text tokens are ignored.",
+    "An engine starts anew for each turn and ends with it, so that no two share the machine.",
     "Paceline's controller keeps what it learns from turn to turn, as a server's does, and had one"
     " turn before them that does not count. No run knows a text of an earlier one.",
     "Forks are texts other than the same engine's own plain ones; sampled texts may differ.",
@@ -103,7 +104,11 @@ def speed_table(race: Race, entered: Sequence[Contender]) -> Table:
                 forks = (f"{ratio:.2f}", "{}/{}".format(*race.forks(one.name, plain)))
             speeds = [f"{race.speed(one.name, kind):.1f}" for kind in kinds]
             rows.append((one.name, *speeds, f"{race.overall(one.name):.1f}", *forks))
-    return Table("Tokens per second", ("engine", *kinds, "all", "x plain", "forks"), rows)
+    return Table(
+        "Tokens per second, all requests together",
+        ("engine", *kinds, "all", "x plain", "forks"),
+        rows,
+    )
 
 
 def ratio_chart(found: Sequence[Ratio]) -> Chart:
@@ -121,7 +126,7 @@ def ratio_chart(found: Sequence[Ratio]) -> Chart:
 def speed_chart(race: Race) -> Chart:
     """A bar a contender."""
     return Chart(
-        "Decoding",
+        "All requests together",
         "tokens/s",
         list(race.said[OURS]),
         {

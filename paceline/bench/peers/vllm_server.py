@@ -42,8 +42,8 @@ class VLLM:
         if draft:
             asked = {"model": draft, "num_speculative_tokens": 4}
             ways["draft model, n=4"] = (SPECULATION, json.dumps(asked))
-        base = [program, "serve", model, "--max-num-seqs", "1", "--no-enable-prefix-caching"]
-        base += ["--max-model-len", str(job.context_tokens)]
+        base = [program, "serve", model, "--max-num-seqs", str(job.batch)]
+        base += ["--no-enable-prefix-caching", "--max-model-len", str(job.context_tokens)]
         return Lineup(
             version="vllm " + said_by(program, "--version").split()[-1],
             contenders=[
@@ -56,12 +56,17 @@ class VLLM:
 
 @contextmanager
 def start(command: Sequence[str], model: str, job: Job) -> Iterator[Decode]:
-    """Serve, and ask for one text at a time."""
+    """Serve, and ask for as many texts at once as there are prompts."""
     with serving(command) as url:
-        yield partial(complete, url, model, job)
+
+        async def ask(prompts: Sequence[Sequence[int]], tokens: int) -> list[Said]:
+            texts = (complete(url, model, job, ids, tokens) for ids in prompts)
+            return await asyncio.gather(*texts)
+
+        yield lambda prompts, tokens: asyncio.run(ask(prompts, tokens))
 
 
-def complete(url: str, model: str, job: Job, ids: Sequence[int], tokens: int) -> Said:
+async def complete(url: str, model: str, job: Job, ids: Sequence[int], tokens: int) -> Said:
     """One continuation, timed by its events; raises ConfigError."""
     body = {
         "model": model,
@@ -75,7 +80,7 @@ def complete(url: str, model: str, job: Job, ids: Sequence[int], tokens: int) ->
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    answer = asyncio.run(Client(url).complete(body))
+    answer = await Client(url).complete(body)
     if answer.status != 200 or answer.error or not answer.gaps_s:
         raise ConfigError(f"vLLM answered {answer.status}: {answer.error or 'with no text'}")
     return Said(answer.tokens, 1e3 * sum(answer.gaps_s), answer.text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from paceline.bench.peers.engines import enter, peer_of
 from paceline.bench.peers.in_python import OpenVINO, Transformers
 from paceline.bench.peers.llama_server import LlamaCpp
 from paceline.bench.peers.ours import contenders
-from paceline.bench.peers.race import Contender, Job, Race, Said, run_race
+from paceline.bench.peers.race import Contender, Group, Job, Race, Said, run_race
 from paceline.bench.peers.ratios import OURS, ratios, report
 from paceline.bench.peers.vllm_server import VLLM, complete
 from paceline.bench.setting import Setting
@@ -29,8 +31,8 @@ JOB = Job(
 PROMPTS = {"edit": [[1, 2], [3]], "chat": [[4]]}
 
 
-def run(entered, turns=2, tokens=5) -> Race:
-    *progress, race = run_race(entered, PROMPTS, tokens, turns)
+def run(entered, turns=2, tokens=5, batch=1) -> Race:
+    *progress, race = run_race(entered, PROMPTS, tokens, turns, batch)
     assert set(progress) <= {None}
     return race
 
@@ -75,7 +77,11 @@ def test_what_learns_has_a_turn_before_the_first() -> None:
     @contextmanager
     def start():
         asked.append("start")
-        yield lambda ids, tokens: asked.append((ids, tokens)) or Said(tokens, 1.0, ())
+        yield (
+            lambda prompts, tokens: (
+                asked.append((*prompts, tokens)) or [Said(tokens, 1.0, ()) for _ in prompts]
+            )
+        )
 
     race = run([Contender("E", "w", start, learns=True)])
     assert asked == [
@@ -83,6 +89,22 @@ def test_what_learns_has_a_turn_before_the_first() -> None:
         *("start", ([3], 8), ([3], 5), ([4], 5)),
     ]
     assert {kind: len(said) for kind, said in race.said["E, w"].items()} == {"edit": 2, "chat": 2}
+
+
+def test_requests_at_once_count_together(tmp_path, mini) -> None:
+    two = replace(JOB, batch=2)
+    plain = LlamaCpp(str(write_stub(tmp_path))).lineup(two).contenders[0]
+    own = contenders(mini, SamplingParams(temperature=0, ignore_eos=True))
+    race = run([plain, *own], batch=2)
+    assert race.lost == {}
+    assert (tmp_path / "log").read_text().startswith("start -m some.gguf -t 2 -np 2 -c 512")
+    for said in race.said.values():
+        for group in (one for groups in said.values() for one in groups):
+            assert [one.tokens for one in group.said] == [5, 5]
+            assert group.tokens_per_s == pytest.approx(1e4 / group.wall_ms)
+    assert race.forks(OURS, "Paceline, plain") == (0, 8)
+    with pytest.raises(ConfigError, match="one request at a time"):
+        Transformers().lineup(two)
 
 
 def test_an_engine_that_is_not_here_is_named(tmp_path) -> None:
@@ -157,13 +179,13 @@ def test_a_python_package_runs_in_a_process_of_its_own(openvino) -> None:
     assert lineup.version == "openvino-genai 9.1"
     race = run(lineup.contenders, turns=1)
     assert race.lost == {}
-    texts = {name: said["edit"][0].text for name, said in race.said.items()}
+    texts = {name: said["edit"][0].said[0].text for name, said in race.said.items()}
     assert texts == {
         "openvino, plain": (2, 1, 0, 1, 0),
         "openvino, prompt lookup, n=5": (2, 2, 5, 2, 5),
         "openvino, draft model, n=4": (2, 2, 4, 2, 4),
     }
-    assert all(one.decode_ms > 0 for said in race.said.values() for one in said["edit"])
+    assert all(one.tokens_per_s > 0 for said in race.said.values() for one in said["edit"])
 
 
 def test_a_package_that_fails_is_quoted(openvino) -> None:
@@ -183,7 +205,7 @@ def test_hugging_face_continues_a_folder(mini) -> None:
     plain = lineup.contenders[0]
     ids = mini.encode("def add(a, b):\n")
     with plain.start() as decode:
-        said = decode(ids, 6)
+        (said,) = decode([ids], 6)
     assert said.tokens == len(said.text) == 6
     assert said.decode_ms > 0
 
@@ -199,11 +221,11 @@ def test_vllm_is_timed_by_its_events(monkeypatch) -> None:
         return 200, "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
 
     with serving(answer) as url:
-        said = complete(url, "some-model", JOB, [5, 6], 4)
+        said = asyncio.run(complete(url, "some-model", JOB, [5, 6], 4))
         assert (said.tokens, said.text) == (4, "abcd")
         events[:] = [{"error": {"message": "no room"}}]
         with pytest.raises(ConfigError, match="vLLM answered 200: no room"):
-            complete(url, "some-model", JOB, [5, 6], 4)
+            asyncio.run(complete(url, "some-model", JOB, [5, 6], 4))
     assert asked[0]["prompt"] == [5, 6]
     assert (asked[0]["max_tokens"], asked[0]["ignore_eos"], asked[0]["seed"]) == (4, True, 3)
 
@@ -213,12 +235,13 @@ def test_paceline_itself_is_among_them(mini) -> None:
     assert [one.name for one in own] == [OURS, "Paceline, plain"]
     race = run(own)
     assert race.forks(OURS, "Paceline, plain") == (0, 4)
-    assert all(one.tokens == 5 for said in race.said.values() for one in said["edit"])
+    groups = [one for said in race.said.values() for one in said["edit"]]
+    assert [[one.tokens for one in group.said] for group in groups] == [[5]] * 4
 
 
 def test_ratios_are_to_the_best_of_each_peer_by_kind(mini) -> None:
-    def said(*speeds: float) -> list[Said]:
-        return [Said(11, 1e4 / speed, (1,)) for speed in speeds]
+    def said(*speeds: float) -> list[Group]:
+        return [Group([Said(11, 1e4 / speed, (1,))], 1e9) for speed in speeds]
 
     @contextmanager
     def start():
