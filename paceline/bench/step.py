@@ -120,13 +120,24 @@ def excluded(target: LoadedModel) -> Iterator[dict[str, float]]:
     def model_phase(model: LoadedModel, *_: object) -> str:
         return "forward" if model is target else "propose"
 
-    original = to_laws  # This module's own name is patched below, with all the others.
-    users = [m for m in list(sys.modules.values()) if getattr(m, "to_laws", None) is original]
+    asking = ["propose"]  # drafters ask for laws there, the engine in `target_laws`
+
+    def verifying(*args: Any) -> Any:
+        asking[0] = "laws"
+        try:
+            return original_target_laws(*args)
+        finally:
+            asking[0] = "propose"
+
+    original_target_laws = scores.target_laws
+    laws = timed(to_laws, lambda *_: asking[0])
     with ExitStack() as stack:
         forward = timed(LoadedModel.forward, model_phase)
         stack.enter_context(patch.object(LoadedModel, "forward", forward))
-        for module in users:
-            phase = "laws" if module is scores else "propose"
-            laws = timed(original, lambda *_, phase=phase: phase)
-            stack.enter_context(patch.object(module, "to_laws", laws))
+        for name, original, stand_in in (
+            ("to_laws", to_laws, laws),
+            ("target_laws", original_target_laws, verifying),
+        ):
+            for module in [m for m in sys.modules.values() if vars(m).get(name) is original]:
+                stack.enter_context(patch.object(module, name, stand_in))
         yield seconds

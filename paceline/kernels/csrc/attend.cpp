@@ -35,7 +35,7 @@ const AttendScratch* attend_scratch(const AttendTask& task) {
   const size_t own_column = round_up(task.context + rows);
   const size_t stride = own_column + round_up(rows), size = padded_size(task.head_size);
   const size_t sizes[] = {queries * stride,   queries * size, round_up(queries),
-                          rows * size,        16 * size,      size,
+                          rows * size,        16 * size,      16 * size,
                           round_up(rows),     round_up(rows)};
   size_t total = 0;
   for (const size_t part : sizes) total += part;

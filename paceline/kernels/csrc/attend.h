@@ -41,7 +41,7 @@ struct AttendScratch {
   float* inverse_sums;    // [queries]
   float* own_values;      // [rows][padded D]
   float* tile;            // [16][padded D] or [padded D][16]
-  float* vector;          // [padded D]
+  float* keys;            // [16][padded D]
   float* path;            // [rows]
   int32_t* path_rows;     // [rows]
 };

@@ -1,6 +1,6 @@
 // Attention of some rows of one request through one key/value head, for any lanes.
 //
-// A row's keys stand in their logical order: the context, its ancestors in this pass, itself. Keys
+// A row's keys stand in their logical order: the context, its ancestors in this pass, it Keys
 // and values of the context are read once for all rows and heads of the task. Each score is summed
 // along the head, each output along the keys, one by one; the softmax's sum goes by logical index
 // modulo 16. So a row's bits depend on its own path alone.
@@ -79,36 +79,40 @@ struct Attention {
 
   // tile[D][16] = the keys of `count` slots side by side.
   void read_keys(const int64_t* slots, int count, float* tile) const {
-    for (int j = 0; j < kTile; ++j) {
-      if (j < count) read_key(slots[j], scratch.vector);
-      for (int d = 0; d < task.head_size; ++d) {
-        tile[d * kTile + j] = j < count ? scratch.vector[d] : 0.0f;
-      }
+    const int size = padded();
+    for (int j = 0; j < count && j < kTile; ++j) read_key(slots[j], scratch.keys + j * size);
+    if (count < kTile) {
+      memset(scratch.keys + count * size, 0, sizeof(float) * (kTile - count) * size);
+    }
+    for (int d = 0; d < size; d += kLanes) {
+      V::transpose(scratch.keys + d, size, tile + d * kTile);
     }
   }
 
   template <int Q>
   void score_tile(const float* tile, int q, int column) const {
-    F32 sums[Q] = {};
+    F32 sums[Q];
     const float* from[Q];
-    for (int i = 0; i < Q; ++i) from[i] = query(q + i);
+    unroll<0, Q>([&](auto i) PL_FLAT {
+      sums[i] = F32{};
+      from[i] = query(q + i);
+    });
     for (int d = 0; d < task.head_size; ++d) {
       const F32 key = V::load(tile + d * kTile);
-      for (int i = 0; i < Q; ++i) sums[i] = V::fma(key, V::all(from[i][d]), sums[i]);
+      unroll<0, Q>([&](auto i) PL_FLAT { sums[i] = V::fma(key, V::all(from[i][d]), sums[i]); });
     }
-    for (int i = 0; i < Q; ++i) {
+    unroll<0, Q>([&](auto i) PL_FLAT {
       V::store(scores(q + i) + column, V::mul(sums[i], V::all(task.scale)));
-    }
+    });
   }
 
   // Scores of every query with keys first .. count - 1, key j in column + j, in tiles of 16.
   void score(const int64_t* slots, int first, int count, int column) const {
     for (int j = first; j < count; j += kTile) {
       read_keys(slots + j, count - j, scratch.tile);
-      int q = 0;
-      for (; q + 4 <= queries(); q += 4) score_tile<4>(scratch.tile, q, column + j);
-      for (; q + 2 <= queries(); q += 2) score_tile<2>(scratch.tile, q, column + j);
-      for (; q < queries(); ++q) score_tile<1>(scratch.tile, q, column + j);
+      each_sized_tile<V::kFloatRows>(queries(), [&](int q, auto size) {
+        score_tile<size>(scratch.tile, q, column + j);
+      });
     }
   }
 
@@ -140,24 +144,26 @@ struct Attention {
   template <int Q>
   void mix_tile(const float* values, int count, int q, int column) const {
     const int size = padded();
+    const float* weights[Q];
+    unroll<0, Q>([&](auto i) PL_FLAT { weights[i] = scores(q + i) + column; });
+    float* out = scratch.sums + q * size;
     for (int d = 0; d < size; d += kLanes) {
       F32 sums[Q];
-      for (int i = 0; i < Q; ++i) sums[i] = V::load(scratch.sums + (q + i) * size + d);
+      unroll<0, Q>([&](auto i) PL_FLAT { sums[i] = V::load(out + i * size + d); });
       for (int j = 0; j < count; ++j) {
         const F32 value = V::load(values + j * size + d);
-        for (int i = 0; i < Q; ++i) {
-          sums[i] = V::fma(value, V::all(scores(q + i)[column + j]), sums[i]);
-        }
+        unroll<0, Q>([&](auto i) PL_FLAT {
+          sums[i] = V::fma(value, V::all(weights[i][j]), sums[i]);
+        });
       }
-      for (int i = 0; i < Q; ++i) V::store(scratch.sums + (q + i) * size + d, sums[i]);
+      unroll<0, Q>([&](auto i) PL_FLAT { V::store(out + i * size + d, sums[i]); });
     }
   }
 
   void mix(const float* values, int count, int first, int last, int column) const {
-    int q = first;
-    for (; q + 4 <= last; q += 4) mix_tile<4>(values, count, q, column);
-    for (; q + 2 <= last; q += 2) mix_tile<2>(values, count, q, column);
-    for (; q < last; ++q) mix_tile<1>(values, count, q, column);
+    each_sized_tile<V::kFloatRows>(last - first, [&](int q, auto size) {
+      mix_tile<size>(values, count, first + q, column);
+    });
   }
 
   void mix_context(int first) const {

@@ -10,6 +10,7 @@
 namespace {
 
 #define PL_INLINE inline __attribute__((always_inline))
+#define PL_FLAT __attribute__((always_inline))   // of lambdas
 
 using pl::Activations;
 using pl::kGroup;
@@ -19,7 +20,7 @@ using pl::Scales;
 
 template <int I>
 struct Index {
-  static constexpr int value = I;
+  constexpr operator int() const { return I; }
 };
 
 template <int I, int END, class Body>
@@ -28,6 +29,28 @@ PL_INLINE void unroll(const Body& body) {
     body(Index<I>{});
     unroll<I + 1, END>(body);
   }
+}
+
+constexpr int tiles_of(int rows, int most) { return (rows + most - 1) / most; }
+
+// Calls body(first row, rows of the tile) over even tiles of at most `most` rows.
+template <class Body>
+PL_INLINE void each_tile(int rows, int most, const Body& body) {
+  const int tiles = tiles_of(rows, most);
+  for (int t = 0; t < tiles; ++t) {
+    const int begin = rows * t / tiles, end = rows * (t + 1) / tiles;
+    body(begin, end - begin);
+  }
+}
+
+// The same with the tile's rows as an Index.
+template <int MOST, class Body>
+PL_INLINE void each_sized_tile(int rows, const Body& body) {
+  each_tile(rows, MOST, [&](int row, int count) {
+    unroll<1, MOST + 1>([&](auto size) {
+      if (count == size) body(row, size);
+    });
+  });
 }
 
 // A tile's share of the prefetching, some lines a group: spread over all tiles of a super-block,
@@ -42,7 +65,7 @@ struct Ahead {
   }
 };
 
-constexpr int kFetchAhead = 2560;   // bytes between a weight's prefetch and its use
+constexpr int kFetchAhead = 8192;   // bytes between a weight's prefetch and its use
 
 template <class V, int BITS, Scales KIND, int R>
 struct Tile {
@@ -51,11 +74,19 @@ struct Tile {
   // Narrow sums cannot hold 8-bit codes: those go as two nibbles, the high ones scaled by 16.
   static constexpr bool kSplit = BITS == 8 && !V::kWideSums;
   static constexpr int kSteps = kSplit ? 16 : 8;
+  // Wide sums start at what an offset of the codes takes off, so that none is left to subtract.
+  static constexpr bool kShifted = KIND == Scales::signed_super && V::kWideSums;
   // Dots that one Sum takes before it is scaled into the total.
   static constexpr int kRun = V::kWideSums ? (KIND == Scales::signed_super ? 4 : 8)
                               : BITS == 6  ? 2
                               : BITS == 5  ? 4
                                            : 8;
+
+  // Unrolled before the compiler looks, so that arrays by row live in registers.
+  template <class Body>
+  static PL_INLINE void each_row(const Body& body) {
+    unroll<0, R>(body);
+  }
 
   static constexpr int quad_at(int step) {
     if (KIND == Scales::signed_super) return step;
@@ -83,26 +114,33 @@ struct Tile {
     }
   }
 
-  // total += scale * (codes . activations) over one group. `first` scales the steps of the lower
+  static PL_INLINE typename V::Sum start(const Activations& a, int half) {
+    if constexpr (kShifted) return V::sum_of(a.offsets + half);
+    else return typename V::Sum{};
+  }
+
+  // total += scale * (codes . activations) over group g. `first` scales the steps of the lower
   // half, `second` those of the upper one.
-  static PL_INLINE void add_group(typename V::I32 (&total)[R], const uint8_t* group,
-                                  const int8_t* q, typename V::Scale first,
+  static PL_INLINE void add_group(typename V::I32 (&total)[R], const uint8_t* w, int g,
+                                  const Activations* a, typename V::Scale first,
                                   typename V::Scale second) {
+    const uint8_t* group = w + g * kGroupBytes;
+    const int8_t* q = a->q + g * kGroup;
     typename V::Sum sum[R];
-    unroll<0, kSteps>([&](auto step) __attribute__((always_inline)) {
-      constexpr int at = decltype(step)::value;
+    unroll<0, kSteps>([&](auto step) PL_FLAT {
+      constexpr int at = step;
       // The halves read the same nibbles: reading them again is cheaper than keeping them.
       if constexpr (at == kSteps / 2 && quad_at(1) == 1) __asm__ volatile("" ::: "memory");
       if constexpr (at % kRun == 0) {
-        for (int r = 0; r < R; ++r) sum[r] = typename V::Sum{};
+        each_row([&](auto r) PL_FLAT { sum[r] = start(a[r], 2 * g + at / kRun); });
       }
       const typename V::Codes c = codes<at>(group);
-      for (int r = 0; r < R; ++r) {
+      each_row([&](auto r) PL_FLAT {
         sum[r] = V::dot(sum[r], c, q + r * sizeof(Activations) + quad_at(at) * 4);
-      }
+      });
       if constexpr (at % kRun == kRun - 1) {
         const typename V::Scale scale = at < kSteps / 2 || kRun == kSteps ? first : second;
-        for (int r = 0; r < R; ++r) total[r] = V::add_scaled(total[r], sum[r], scale);
+        each_row([&](auto r) PL_FLAT { total[r] = V::add_scaled(total[r], sum[r], scale); });
       }
     });
   }
@@ -114,64 +152,70 @@ struct Tile {
   static PL_INLINE void affine_super(const uint8_t* w, const Activations* a, float* acc,
                                      Ahead ahead) {
     const uint8_t* scales = w + kGroups * kGroupBytes;
-    typename V::I32 total[R] = {};
+    typename V::I32 total[R];
+    each_row([&](auto r) PL_FLAT { total[r] = typename V::I32{}; });
     for (int g = 0; g < kGroups; ++g) {
       ahead.template fetch<V>();
       const typename V::Scale scale = V::scale_u8(scales + g * 16);
-      add_group(total, w + g * kGroupBytes, a->q + g * kGroup, scale, scale);
+      add_group(total, w, g, a, scale, scale);
     }
     const uint8_t* minima = scales + 128;
     const typename V::F32 d = V::halves(minima + 128);
     const typename V::F32 negative = V::mul(V::halves(minima + 160), V::all(-1.0f));
-    for (int r = 0; r < R; ++r) {
+    each_row([&](auto r) PL_FLAT {
       typename V::I32 sum = V::pair_dot(V::pair_u8(minima), a[r].sums32);
       for (int p = 1; p < 4; ++p) {
         sum = V::add(sum, V::pair_dot(V::pair_u8(minima + p * 32), a[r].sums32 + p * 2));
       }
       const typename V::F32 scaled = V::mul(V::real(total[r]), d);
       accumulate(acc + r * kOutputs, V::fma(V::real(sum), negative, scaled), a[r]);
-    }
+    });
   }
 
   static PL_INLINE void signed_super(const uint8_t* w, const Activations* a, float* acc,
                                      Ahead ahead) {
     const uint8_t* scales = w + kGroups * kGroupBytes;
-    typename V::I32 total[R] = {};
+    typename V::I32 total[R];
+    each_row([&](auto r) PL_FLAT { total[r] = typename V::I32{}; });
     for (int g = 0; g < kGroups; ++g) {
       ahead.template fetch<V>();
       const typename V::Scale first = V::scale_s8(scales + g * 32);
       const typename V::Scale second = V::scale_s8(scales + g * 32 + 16);
-      add_group(total, w + g * kGroupBytes, a->q + g * kGroup, first, second);
-      const typename V::Pair offsets = V::pair_of(first, second);
-      for (int r = 0; r < R; ++r) {
-        total[r] = V::sub(total[r], V::pair_dot(offsets, a[r].sums16 + g * 2));
+      add_group(total, w, g, a, first, second);
+      if constexpr (!kShifted) {
+        const typename V::Pair offsets = V::pair_of(first, second);
+        each_row([&](auto r) PL_FLAT {
+          total[r] = V::sub(total[r], V::pair_dot(offsets, a[r].sums16 + g * 2));
+        });
       }
     }
     const typename V::F32 d = V::halves(scales + 256);
-    for (int r = 0; r < R; ++r) {
+    each_row([&](auto r) PL_FLAT {
       accumulate(acc + r * kOutputs, V::mul(V::real(total[r]), d), a[r]);
-    }
+    });
   }
 
   static PL_INLINE void by_group(const uint8_t* w, int groups, const Activations* a, float* acc,
                                  Ahead ahead) {
     const uint8_t* scales = w + groups * kGroupBytes;
     const typename V::Scale first = V::scale_all(1), second = V::scale_all(kSplit ? 16 : 1);
-    typename V::F32 part[R] = {};
+    typename V::F32 part[R];
+    each_row([&](auto r) PL_FLAT { part[r] = typename V::F32{}; });
     for (int g = 0; g < groups; ++g) {
       ahead.template fetch<V>();
-      typename V::I32 total[R] = {};
-      add_group(total, w + g * kGroupBytes, a->q + g * kGroup, first, second);
+      typename V::I32 total[R];
+      each_row([&](auto r) PL_FLAT { total[r] = typename V::I32{}; });
+      add_group(total, w, g, a, first, second);
       const typename V::F32 d = V::halves(scales + g * 32);
       const typename V::F32 m = KIND == Scales::affine_group
                                     ? V::halves(scales + (groups + g) * 32)
                                     : V::mul(d, V::all(-float(1 << (BITS - 1))));
-      for (int r = 0; r < R; ++r) {
+      each_row([&](auto r) PL_FLAT {
         part[r] = V::fma(V::real(total[r]), d, part[r]);
         part[r] = V::fma(m, V::all(a[r].group_sums[g]), part[r]);
-      }
+      });
     }
-    for (int r = 0; r < R; ++r) accumulate(acc + r * kOutputs, part[r], a[r]);
+    each_row([&](auto r) PL_FLAT { accumulate(acc + r * kOutputs, part[r], a[r]); });
   }
 
   // acc[R, 16] += the super-block at w times rows a[0..R).

@@ -150,8 +150,37 @@ struct Avx2Lanes {
   }
   static inline F32 brains(const uint8_t* p) { return {brain(p), brain(p + 16)}; }
 
+  // columns[c][r] = rows[r][c], both 8 by 8.
+  static inline void transpose_part(const float* rows, int64_t stride, float* columns) {
+    __m256 pairs[8];
+    for (int r = 0; r < 8; r += 2) {
+      const __m256 a = _mm256_loadu_ps(rows + r * stride);
+      const __m256 b = _mm256_loadu_ps(rows + (r + 1) * stride);
+      pairs[r] = _mm256_unpacklo_ps(a, b);
+      pairs[r + 1] = _mm256_unpackhi_ps(a, b);
+    }
+    for (int c = 0; c < 4; ++c) {   // columns c and 4 + c
+      const int from = c / 2;
+      const auto four = [&](int r) {
+        const __m256 a = pairs[r + from], b = pairs[r + from + 2];
+        return c % 2 ? _mm256_shuffle_ps(a, b, 0xee) : _mm256_shuffle_ps(a, b, 0x44);
+      };
+      const __m256 upper = four(0), lower = four(4);
+      _mm256_storeu_ps(columns + c * 16, _mm256_permute2f128_ps(upper, lower, 0x20));
+      _mm256_storeu_ps(columns + (4 + c) * 16, _mm256_permute2f128_ps(upper, lower, 0x31));
+    }
+  }
+  // columns[c][r] = rows[r][c], both 16 by 16.
+  static inline void transpose(const float* rows, int64_t stride, float* columns) {
+    for (int r = 0; r < 16; r += 8) {
+      for (int c = 0; c < 16; c += 8) {
+        transpose_part(rows + r * stride + c, stride, columns + c * 16 + r);
+      }
+    }
+  }
+
   // As assembly, since GCC takes functions that only prefetch for pure and drops their calls.
-  static inline void fetch(const uint8_t* p) { __asm__ volatile("prefetcht0 %0" ::"m"(*p)); }
+  static inline void fetch(const uint8_t* p) { __asm__ volatile("prefetcht1 %0" ::"m"(*p)); }
 };
 
 }  // namespace

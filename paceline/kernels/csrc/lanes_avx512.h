@@ -46,6 +46,7 @@ struct Avx512Lanes {
     return _mm512_or_si512(c, _mm512_and_si512(plane, _mm512_set1_epi8(char(MASK))));
   }
 
+  static inline Sum sum_of(const int32_t* start) { return _mm512_set1_epi32(*start); }
   static inline Sum dot(Sum sum, Codes c, const int8_t* quad) {
     return _mm512_dpbusd_epi32(sum, c, quads(quad));
   }
@@ -58,10 +59,6 @@ struct Avx512Lanes {
   }
 
   static inline Pair pair_u8(const uint8_t* p) { return _mm512_cvtepu8_epi16(thirty_two(p)); }
-  static inline Pair pair_of(Scale a, Scale b) {
-    const __m512i low_half = _mm512_and_si512(a, _mm512_set1_epi32(0xffff));
-    return _mm512_slli_epi16(_mm512_or_si512(low_half, _mm512_slli_epi32(b, 16)), 5);
-  }
   static inline I32 pair_dot(Pair pair, const int16_t* two) {
     return _mm512_madd_epi16(pair, quads((const int8_t*)two));
   }
@@ -86,8 +83,34 @@ struct Avx512Lanes {
   static inline F32 brains(const uint8_t* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(thirty_two(p)), 16));
   }
+  // columns[c][r] = rows[r][c], both 16 by 16.
+  static inline void transpose(const float* rows, int64_t stride, float* columns) {
+    __m512 pairs[16], fours[16];   // fours[4 g + c]: columns c, 4 + c, 8 + c, 12 + c of rows 4 g ..
+    for (int r = 0; r < 16; r += 2) {
+      const __m512 a = load(rows + r * stride), b = load(rows + (r + 1) * stride);
+      pairs[r] = _mm512_unpacklo_ps(a, b);
+      pairs[r + 1] = _mm512_unpackhi_ps(a, b);
+    }
+    for (int r = 0; r < 16; r += 4) {
+      for (int i = 0; i < 2; ++i) {
+        const __m512d a = _mm512_castps_pd(pairs[r + i]), b = _mm512_castps_pd(pairs[r + i + 2]);
+        fours[r + 2 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+        fours[r + 2 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+      }
+    }
+    for (int c = 0; c < 4; ++c) {
+      const __m512 even = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0x88);
+      const __m512 odd = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0xdd);
+      const __m512 even_after = _mm512_shuffle_f32x4(fours[8 + c], fours[12 + c], 0x88);
+      const __m512 odd_after = _mm512_shuffle_f32x4(fours[8 + c], fours[12 + c], 0xdd);
+      store(columns + c * 16, _mm512_shuffle_f32x4(even, even_after, 0x88));
+      store(columns + (4 + c) * 16, _mm512_shuffle_f32x4(odd, odd_after, 0x88));
+      store(columns + (8 + c) * 16, _mm512_shuffle_f32x4(even, even_after, 0xdd));
+      store(columns + (12 + c) * 16, _mm512_shuffle_f32x4(odd, odd_after, 0xdd));
+    }
+  }
   // As assembly, since GCC takes functions that only prefetch for pure and drops their calls.
-  static inline void fetch(const uint8_t* p) { __asm__ volatile("prefetcht0 %0" ::"m"(*p)); }
+  static inline void fetch(const uint8_t* p) { __asm__ volatile("prefetcht1 %0" ::"m"(*p)); }
 };
 
 }  // namespace

@@ -12,6 +12,9 @@ namespace {
 struct AvxVnniLanes : Avx2Lanes {
   static constexpr bool kWideSums = true;
 
+  static inline Sum sum_of(const int32_t* start) {
+    return {_mm256_set1_epi32(*start), _mm256_set1_epi32(*start)};
+  }
   static inline Sum dot(Sum sum, Codes c, const int8_t* quad) {
     const __m256i a = quads(quad);
     return {_mm256_dpbusd_avx_epi32(sum.low, c.low, a),
@@ -29,10 +32,6 @@ struct AvxVnniLanes : Avx2Lanes {
   static inline I32 add_scaled(I32 total, Sum sum, Scale scale) {
     return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, scale.low)),
             _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, scale.high))};
-  }
-  static inline Pair pair_of(Scale a, Scale b) {
-    return {times_32(a.low, _mm256_slli_epi32(b.low, 16)),
-            times_32(a.high, _mm256_slli_epi32(b.high, 16))};
   }
 };
 

@@ -147,6 +147,12 @@ struct PortableLanes {
   static inline void store(float* p, F32 a) { memcpy(p, &a, sizeof a); }
   static inline F32 halves(const uint8_t* p) { return floats<pl::float_of_half>(p); }
   static inline F32 brains(const uint8_t* p) { return floats<pl::float_of_bf16>(p); }
+  // columns[c][r] = rows[r][c], both 16 by 16.
+  static inline void transpose(const float* rows, int64_t stride, float* columns) {
+    for (int r = 0; r < 16; ++r) {
+      for (int c = 0; c < 16; ++c) columns[c * 16 + r] = rows[r * stride + c];
+    }
+  }
   static inline void fetch(const uint8_t*) {}
 
  private:

@@ -75,6 +75,7 @@ struct alignas(32) Activations {
   int8_t q[kSuper];
   int16_t sums16[kSuper / 16];
   int16_t sums32[kGroups];
+  int32_t offsets[kSuper / 16];   // -32 * sums16
   float group_sums[kGroups];   // sums32 as float
   float scale;
 };

@@ -45,8 +45,8 @@ void multiply(int64_t rounds) {
   for (int64_t round = 0; round < rounds; ++round) {
     const int8_t* quad = quads;
     __asm__ volatile("" : "+r"(quad)::"memory");   // read again in every round
-    unroll<0, kQuads>([&](auto i) __attribute__((always_inline)) {
-      constexpr int at = decltype(i)::value * V::kRows;
+    unroll<0, kQuads>([&](auto i) PL_FLAT {
+      constexpr int at = i * V::kRows;
       for (int r = 0; r < V::kRows; ++r) sums[r] = V::dot(sums[r], c, quad + (at + r) * 4);
     });
   }

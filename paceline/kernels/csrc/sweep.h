@@ -15,26 +15,14 @@ namespace {
 
 using pl::Sweep;
 
-// Calls body(first row, index of the tile size) over `tiles` even tiles.
-template <class Body>
-PL_INLINE void each_tile(int rows, int tiles, const Body& body) {
-  for (int t = 0; t < tiles; ++t) {
-    const int begin = rows * t / tiles, end = rows * (t + 1) / tiles;
-    body(begin, end - begin - 1);
-  }
-}
-
-constexpr int tiles_of(int rows, int most) { return (rows + most - 1) / most; }
-
+template <class V>
 PL_INLINE void store_block(const Sweep& sweep, int block, const float* acc, int acc_stride) {
-  const int first = block * kOutputs;
-  const int left = sweep.weight->out_features - first;
-  const int count = left < kOutputs ? left : kOutputs;
+  const int first = block * kOutputs, count = sweep.weight->out_features - first;
+  const typename V::F32 bias =
+      sweep.bias ? Rows<V>::load_part(sweep.bias + first, count) : V::all(0.0f);
   for (int r = 0; r < sweep.rows; ++r) {
-    float* y = sweep.y + r * sweep.y_stride + first;
-    for (int o = 0; o < count; ++o) {
-      y[o] = acc[r * acc_stride + o] + (sweep.bias ? sweep.bias[first + o] : 0.0f);
-    }
+    const typename V::F32 y = V::add(V::load(acc + r * acc_stride), bias);
+    Rows<V>::store_part(sweep.y + r * sweep.y_stride + first, y, count);
   }
 }
 
@@ -61,14 +49,14 @@ void quantised_blocks(const Sweep& sweep, const pl::Format& format, int first, i
       const int groups = pl::groups_in(in_features, s), bytes = format.super_bytes(groups);
       const int lines = (bytes / 64 + groups * tiles - 1) / (groups * tiles);
       Ahead ahead{w + kFetchAhead, lines};
-      each_tile(rows, tiles, [&](int row, int index) {
-        kTiles<V, BITS, KIND>[index](w, groups, sweep.quantised + s * rows + row,
+      each_tile(rows, V::kRows, [&](int row, int count) {
+        kTiles<V, BITS, KIND>[count - 1](w, groups, sweep.quantised + s * rows + row,
                                      acc + row * kOutputs, ahead);
         ahead.at += lines * groups * 64;
       });
       w += bytes;
     }
-    store_block(sweep, block, acc, kOutputs);
+    store_block<V>(sweep, block, acc, kOutputs);
   }
 }
 
@@ -88,15 +76,14 @@ void float_blocks(const Sweep& sweep, int first, int last) {
   alignas(64) float acc[pl::kSweep * 2 * kOutputs];
   constexpr int step = FloatTile<V, FORMAT, 1>::kStep;
   const int in_features = sweep.weight->in_features, rows = sweep.rows;
-  const int tiles = tiles_of(rows, V::kFloatRows);
   for (int block = first; block < last; ++block) {
     const uint8_t* w = sweep.weight->data + int64_t(block) * in_features * step;
     memset(acc, 0, sizeof(float) * 2 * kOutputs * rows);
     for (int k = 0; k < in_features; k += pl::kFloatInputs) {
       const int left = in_features - k;
       const int inputs = left < pl::kFloatInputs ? left : pl::kFloatInputs;
-      each_tile(rows, tiles, [&](int row, int index) {
-        kFloatTiles<V, FORMAT>[index](w + int64_t(k) * step, inputs,
+      each_tile(rows, V::kFloatRows, [&](int row, int count) {
+        kFloatTiles<V, FORMAT>[count - 1](w + int64_t(k) * step, inputs,
                                         sweep.x + row * sweep.x_stride + k, sweep.x_stride,
                                         acc + row * 2 * kOutputs);
       });
@@ -105,7 +92,7 @@ void float_blocks(const Sweep& sweep, int first, int last) {
       float* lanes = acc + r * 2 * kOutputs;
       for (int o = 0; o < kOutputs; ++o) lanes[o] += lanes[kOutputs + o];
     }
-    store_block(sweep, block, acc, 2 * kOutputs);
+    store_block<V>(sweep, block, acc, 2 * kOutputs);
   }
 }
 
@@ -145,6 +132,7 @@ PL_INLINE void fill_sums(Activations& a) {
     int sum = 0;
     for (int i = 0; i < 16; ++i) sum += a.q[j * 16 + i];
     a.sums16[j] = int16_t(sum);
+    a.offsets[j] = -32 * sum;
   }
   for (int g = 0; g < kGroups; ++g) {
     a.sums32[g] = int16_t(a.sums16[2 * g] + a.sums16[2 * g + 1]);

@@ -45,7 +45,7 @@ def test_models_and_laws_are_left_out(monkeypatch):
     monkeypatch.setattr(time, "perf_counter", clock)
     forward = LoadedModel.forward
     monkeypatch.setattr(LoadedModel, "forward", clock.slow(forward, 100.0))
-    monkeypatch.setattr(pipeline, "find_peaks", clock.slow(pipeline.find_peaks, 10.0))
+    monkeypatch.setattr(pipeline, "adjust", clock.slow(pipeline.adjust, 10.0))
     measured = measure_step(llm, PROMPT, params(37), "model:mini", 1)
     assert (measured.drafter, measured.k, measured.steps) == ("model:mini", 1, 11)
     assert list(measured.phases) == [
