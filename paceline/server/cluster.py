@@ -23,7 +23,7 @@ from paceline.engine.options import LLMOptions
 from paceline.server.front import LostError
 from paceline.server.journal import log_to_stderr
 from paceline.server.replica import Replica, Whole
-from paceline.server.settings import LOOPBACK, ServerConfig
+from paceline.server.settings import ServerConfig
 
 NAME = "paceline"
 QUIET = {"log_level": "WARNING", "enable_access_log": False}
@@ -94,8 +94,8 @@ class Cluster:
 def running(count: int, at_once: int, config: ServerConfig) -> Iterator[Cluster]:
     """A cluster for the block: Ray's own here, unless RAY_ADDRESS names another."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell others of its use
-    loopback = {"include_dashboard": False, "_node_ip_address": LOOPBACK}
-    ray.init(logging_level="WARNING", **({} if "RAY_ADDRESS" in os.environ else loopback))
+    own = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
+    ray.init(logging_level="WARNING", **own)
     logging.getLogger("ray.serve").setLevel("WARNING")
     try:
         serve.start(proxy_location="Disabled", logging_config=QUIET)
