@@ -100,7 +100,7 @@ class Forecast:
         self.target, self.limits = LiveCosts(target), limits
         self.drafters = {
             name: LiveDrafter(
-                LiveDraftCosts(paper.costs), Belief(Evidence(POOL_MEMORY), paper.prior)
+                LiveDraftCosts(paper.costs, self.target), Belief(Evidence(POOL_MEMORY), paper.prior)
             )
             for name, paper in drafters.items()
         }
@@ -200,9 +200,11 @@ class Forecast:
         self._forgive(shares)
         for name, drafter in self.drafters.items():
             lengths = {r: share.k for r, share in shares.items() if share.drafter == name}
-            if name in step.draft_ms and lengths.keys() <= drafter.ready:
+            if name in step.draft_ms:
                 context = now.context_tokens * len(lengths) / max(1, len(now.requests))
-                drafter.costs.observe(list(lengths.values()), context, step.draft_ms[name])
+                caught_up = lengths.keys() <= drafter.ready
+                ms = step.draft_ms[name]
+                drafter.costs.observe(list(lengths.values()), context, ms, caught_up)
             drafter.ready = set(lengths)
 
     def _judge(self, now: Round, share: Share, outcome: Outcome) -> None:

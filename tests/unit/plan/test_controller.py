@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from paceline.errors import ConfigError
+from paceline.plan import unmeasured
 from paceline.plan.belief import Prior
 from paceline.plan.controller import DWELL, MEASURE_GAP, Controller
 from paceline.plan.costs import CostCurve, DraftCosts
@@ -67,6 +68,18 @@ def test_close_to_the_best_fixed_length(name, alpha):
 
     best = max(mean(lambda k=k: FixedLength(name, k)) for k in (0, 1, 2, 3, 4, 6))
     assert mean(lambda: controller(name)) >= 0.93 * best
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_a_model_much_faster_than_the_guess_is_drafted_for_at_once(share):
+    """A pass of 1 ms where 30 were guessed, a draft pass of 0.1 or 0.5 where 7.5 were."""
+    target = CostCurve((1, 5, 16), (1.0, 1.2, 3.0))
+    drafts = {"model": DraftCosts(passes=CostCurve((1,), (share,)))}
+    machine = Machine(target=target, drafts=drafts, max_requests=1, noise=0.05)
+    arrivals = workload([0.0], 32, 400, [{"model": Rates((0.9,))}])
+    policy = Controller(unmeasured.TARGET, {"model": DrafterOnPaper(unmeasured.drafts(True))})
+    best = max(speed(simulate(arrivals, machine, FixedLength("model", k), 1)) for k in (1, 2, 4, 8))
+    assert speed(simulate(arrivals, machine, policy, 1)) >= 0.9 * best
 
 
 def passes_after(simulation, tokens, first=20, last=40):
