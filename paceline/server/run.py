@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import socket
@@ -82,5 +83,6 @@ def serve(app: Starlette, config: ServerConfig, listening: socket.socket) -> Non
     # uvicorn sends itself the signal again once it is done; by then there is nothing to end.
     signal.signal(signal.SIGTERM, lambda *_: None)
     signal.signal(signal.SIGINT, lambda *_: None)
+    gc.freeze()  # what was loaded stays: no collection need walk through it
     build_server(app, config).run(sockets=[listening])
     log.info("stopped")
