@@ -48,7 +48,7 @@ IDEAS = (
     "Bayes' theorem", "the speed of light", "supply and demand",
 )  # fmt: skip
 PAIRS = (
-    ("a list", "a tuple"), ("TCP", "UDP"), ("a process", "a thread"), ("SQL", "NoSQL"),
+    ("a set", "a dictionary"), ("TCP", "UDP"), ("a process", "a thread"), ("SQL", "NoSQL"),
     ("git merge", "git rebase"), ("a class", "an instance"), ("weather", "climate"),
     ("a compiler", "an interpreter"), ("GET", "POST"), ("a stack", "a queue"),
     ("mean", "median"), ("a virus", "a bacterium"), ("mass", "weight"), ("HTTP", "HTTPS"),
