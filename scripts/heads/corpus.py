@@ -13,7 +13,7 @@ SEED = 11
 PIECE_CHARACTERS = 3600
 """About 1,000 tokens of a file, so that many files are read."""
 LEAST_BODY_LINES = 6
-CODE_CHARACTERS, PROSE_CHARACTERS = 170_000, 25_000
+CODE_CHARACTERS, PROSE_CHARACTERS = 140_000, 25_000
 HELD_OUT_IN = 12
 """One answer in so many is measured on."""
 
