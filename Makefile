@@ -1,4 +1,4 @@
-# make run | test | law | browser | sanitize | real | lint | clean. `make run PYTHON=python3.12` picks the interpreter.
+# make run | test | law | browser | cluster | image | sanitize | real | lint | clean. `make run PYTHON=python3.12` picks the interpreter.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PULLED := qwen2.5-coder-1.5b qwen2.5-coder-0.5b
 PAIR := --model qwen2.5-coder-1.5b --draft model:qwen2.5-coder-0.5b --k 4
 
-.PHONY: run test law browser sanitize real lint clean
+.PHONY: run test law browser cluster image sanitize real lint clean
 
 run: $(READY)
 	$(RUN) paceline generate --color --stats "def read_lines(path):" < /dev/null
@@ -20,12 +20,23 @@ lint: $(READY)
 	$(RUN) ruff format --check
 	$(RUN) mypy
 
-# Needs a Chromium; SCREENSHOTS=folder keeps what it saw.
 law: $(READY)
 	$(RUN) pytest -m long tests/law
 
+# Finds a Chromium, or installs Debian's; SCREENSHOTS=folder keeps what it saw.
 browser: $(READY)
-	$(RUN) pytest -m browser tests/browser
+	chromium=$$(scripts/chromium.sh) && CHROMIUM=$$chromium $(RUN) pytest -m browser tests/browser
+
+# Ray comes into the environment to stay, so later runs of make test try the cluster, too.
+cluster: $(READY)
+	$(RUN) pip install --disable-pip-version-check --quiet --constraint requirements-dev.txt --editable ".[cluster]"
+	$(RUN) pytest tests/cluster
+
+# Podman or Docker, whichever is there.
+image:
+	engine=$$(command -v podman || command -v docker) || { \
+	  echo "Neither podman nor docker is installed; one of them builds the image." >&2; exit 1; }; \
+	$$engine build -f deploy/Containerfile -t paceline .
 
 sanitize: $(READY)
 	PYTHON=$(VENV)/bin/python scripts/sanitize_kernels.sh

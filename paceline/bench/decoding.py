@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from statistics import median
 
 from paceline.engine import LLM
-from paceline.types import Output, SamplingParams, Speculation, StepStats
+from paceline.types import Output, Request, SamplingParams, Speculation, StepStats
+
+OWNERS = count()
+"""Each run is another owner's: drafters that remember texts know none of an earlier run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +54,9 @@ def listening(llm: LLM) -> Iterator[list[StepStats]]:
 def run_batch(
     llm: LLM, prompts: Sequence[Sequence[int]], params: SamplingParams, speculation: Speculation
 ) -> Run:
-    """Generate all prompts together, nothing cached of earlier ones."""
-    llm.engine.pool.forget_prefixes()
+    """Generate all prompts together, nothing cached or remembered of earlier ones."""
     with listening(llm) as heard:
-        outputs = llm.generate(list(prompts), params, speculation=speculation)
+        outputs = generate(llm, prompts, params, speculation)
     steps = tuple(step for step in heard if step.drafts and not step.prefill_rows)
     extra_ms = draft_prefill_ms(steps)
     return Run(
@@ -65,6 +68,34 @@ def run_batch(
         steps=steps,
         texts=tuple(output.token_ids for output in outputs),
     )
+
+
+def generate(
+    llm: LLM, prompts: Sequence[Sequence[int]], params: SamplingParams, speculation: Speculation
+) -> list[Output]:
+    """The prompts' outputs, for an owner of their own and without cached prefixes."""
+    engine, owner = llm.engine, f"bench-{next(OWNERS)}"
+    engine.pool.forget_prefixes()
+    requests = [
+        Request(
+            id=f"{owner}-{place}",
+            prompt_ids=tuple(ids),
+            params=params,
+            speculation=speculation,
+            owner=owner,
+        )
+        for place, ids in enumerate(prompts)
+    ]
+    try:
+        for request in requests:
+            engine.add(request)
+        while engine.has_work:
+            engine.step()
+        return [engine.take(request.id) for request in requests]
+    finally:
+        for request in requests:
+            if request.id in engine:
+                engine.abort(request.id)
 
 
 def ms_per_token(output: Output) -> float:

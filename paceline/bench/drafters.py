@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from paceline.bench.decoding import generate, listening
+from paceline.bench.setting import BenchReport, Chart, Setting, Table
 from paceline.engine import LLM
 from paceline.errors import ConfigError
 from paceline.models.progress import Report
+from paceline.plan.beta import Interval
 from paceline.types import Output, SamplingParams, Speculation, StepStats
 
 
@@ -77,11 +80,14 @@ class Runs:
 def measure_drafters(
     llm: LLM,
     drafters: Sequence[str],
-    kinds: Mapping[str, Sequence[str]],
+    kinds: Mapping[str, Sequence[Sequence[int]]],
     params: SamplingParams,
     report: Report,
 ) -> list[Drafted]:
     """Run every prompt plainly and with each drafter in turn, so that slow minutes meet all.
+
+    Args:
+        kinds: kind -> the ids of its prompts.
 
     Raises:
         ConfigError: a prompt ends before any pass could draft.
@@ -104,19 +110,11 @@ def measure_drafters(
 
 
 def decode(
-    llm: LLM, prompt: str, params: SamplingParams, speculation: Speculation
+    llm: LLM, prompt: Sequence[int], params: SamplingParams, speculation: Speculation
 ) -> tuple[Output, list[StepStats]]:
     """One prompt's output, and the statistics of its decoding passes."""
-    ids = llm.encode(prompt)
-    if llm.has_chat_template:
-        ids = llm.encode(llm.render([{"role": "user", "content": prompt}]), rendered=True)
-    steps: list[StepStats] = []
-    llm.engine.pool.forget_prefixes()  # each drafter sees the whole prompt run
-    llm.engine.listeners.append(steps.append)
-    try:
-        (output,) = llm.generate([ids], params, speculation=speculation)
-    finally:
-        llm.engine.listeners.remove(steps.append)
+    with listening(llm) as steps:
+        (output,) = generate(llm, [prompt], params, speculation)
     return output, [step for step in steps if not step.prefill_rows]
 
 
@@ -127,3 +125,42 @@ def added(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
         left + (0,) * (longer - len(left)), right + (0,) * (longer - len(right)), strict=True
     )
     return tuple(a + b for a, b in pairs)
+
+
+def report(measured: Sequence[Drafted], setting: Setting) -> BenchReport:
+    """A row a kind and drafter."""
+    header = ("kind", "drafter", "tokens/pass", "acceptance by depth", "draft ms", "tok/s", "×")
+    rows = [
+        (
+            each.kind,
+            each.drafter,
+            f"{each.tokens_per_pass:.2f}",
+            " ".join(f"{rate:.2f}" for rate in each.per_position[:6]),
+            f"{each.draft_ms:.2f}",
+            f"{each.tokens_per_s:.1f}",
+            f"{each.speedup:.2f}" + ("" if each.same_text else " (other text)"),
+        )
+        for each in measured
+    ]
+    record = {"drafters": [each.as_record() for each in measured]}
+    table = Table("Drafters beside plain decoding, one request at a time", header, rows)
+    return BenchReport("Drafters", setting, (table,), (), (), record, charts(measured))
+
+
+def charts(measured: Sequence[Drafted]) -> tuple[Chart, Chart]:
+    """Speed and tokens per pass, by kind."""
+    kinds = list(dict.fromkeys(each.kind for each in measured))
+    by_drafter: dict[str, list[Drafted]] = {}
+    for each in measured:
+        by_drafter.setdefault(each.drafter, []).append(each)
+
+    def series(value: Callable[[Drafted], float]) -> dict[str, list[Interval]]:
+        return {
+            name: [Interval(value(one), value(one), value(one)) for one in own]
+            for name, own in by_drafter.items()
+        }
+
+    return (
+        Chart("Speed over plain decoding", "x plain", kinds, series(lambda one: one.speedup), 1.0),
+        Chart("Tokens per pass", "tokens", kinds, series(lambda one: one.tokens_per_pass)),
+    )

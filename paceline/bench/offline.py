@@ -7,10 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 from paceline.bench.policies import AUTOMATIC, OFF, Cell, median_interval
-from paceline.bench.setting import BenchReport, Finding, Setting, Table
+from paceline.bench.setting import BenchReport, Chart, Finding, Setting, Table
 
 NEVER_SLOWER, NEAR_BEST = 0.98, 0.95
 """Of plain decoding's speed, and of the best fixed length's."""
+NOTES = (
+    "Each policy has a controller of its own for each kind and batch. It knew nothing in the first"
+    " turn (first), which does not count, and kept what it learnt: a server warms up once.",
+    "No run knows texts of another: prefixes are forgotten, and each run is another owner's.",
+)
 
 
 def report(cells: Sequence[Cell], setting: Setting) -> BenchReport:
@@ -20,8 +25,9 @@ def report(cells: Sequence[Cell], setting: Setting) -> BenchReport:
         setting,
         (speed_table(cells), latency_table(cells)),
         findings(cells),
-        (),
+        NOTES,
         {"cells": [cell_record(cell) for cell in cells]},
+        (speed_chart(cells),),
     )
 
 
@@ -32,6 +38,7 @@ def speed_table(cells: Sequence[Cell]) -> Table:
         "batch",
         "policy",
         "tokens/s",
+        "first",
         "x off",
         "95 %",
         "tokens/pass",
@@ -44,12 +51,25 @@ def speed_table(cells: Sequence[Cell]) -> Table:
             steps = [step for run in runs for step in run.steps]
             per_pass = sum(s.committed for s in steps) / sum(len(s.drafts) for s in steps)
             prefill_ms = sum(run.draft_prefill_ms for run in runs) / len(runs)
-            figures = (f"{cell.tokens_per_s(name):.1f}", f"{ratio.middle:.3f}")
+            speeds = cell.tokens_per_s(name), cell.warm_up[name].tokens_per_s
+            figures = (*(f"{speed:.1f}" for speed in speeds), f"{ratio.middle:.3f}")
             spread = f"{ratio.low:.3f} - {ratio.high:.3f}"
             more = (spread, f"{per_pass:.2f}", f"{prefill_ms:.0f} ms")
             rows.append((cell.kind, str(cell.batch), name, *figures, *more))
     title = f"Decode phase, medians over {turns(cells)} turns; prefill is the drafters' own"
     return Table(title, header, rows)
+
+
+def speed_chart(cells: Sequence[Cell]) -> Chart:
+    """Every policy's speed over plain decoding's."""
+    names = [name for name in cells[0].runs if name != OFF]
+    return Chart(
+        "Decoding speed over drafting off, medians and 95 % intervals",
+        "x off",
+        [f"{cell.kind}, {cell.batch}" for cell in cells],
+        {name: [median_interval(cell.ratios(name)) for cell in cells] for name in names},
+        base=1.0,
+    )
 
 
 def latency_table(cells: Sequence[Cell]) -> Table:
@@ -105,6 +125,7 @@ def cell_record(cell: Cell) -> dict[str, Any]:
         "policies": {
             name: {
                 "tokens_per_s": [run.tokens_per_s for run in runs],
+                "first_tokens_per_s": cell.warm_up[name].tokens_per_s,
                 "draft_prefill_ms": [run.draft_prefill_ms for run in runs],
                 "over_off": asdict(median_interval(cell.ratios(name))),
                 "ttft_ms": asdict(cell.latency(name)[0]),

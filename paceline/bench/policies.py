@@ -9,7 +9,9 @@ from itertools import cycle, islice
 from statistics import median
 
 from paceline.bench.decoding import Run, run_batch
+from paceline.bench.steered import steered
 from paceline.engine import LLM
+from paceline.engine.steering import Steering
 from paceline.plan.beta import Interval
 from paceline.plan.workload import Percentiles
 from paceline.types import AUTO, SamplingParams, Speculation
@@ -40,6 +42,8 @@ class Cell:
     kind: str
     batch: int
     runs: dict[str, list[Run]] = field(default_factory=dict)
+    warm_up: dict[str, Run] = field(default_factory=dict)
+    """Each policy's first run, by a controller that knew nothing; not among the others."""
 
     def ratios(self, policy: str, base: str = OFF) -> list[float]:
         """Speed over the other policy's, turn by turn."""
@@ -83,29 +87,37 @@ class Plan:
     batches: Sequence[int]
     policies: Sequence[Policy]
     turns: int
+    """Counted ones; one more goes before them."""
     params: SamplingParams
-    warm_up: int = 1
-    """Turns that are run before and not counted."""
 
     @property
     def runs(self) -> int:
         """How many batches will be run."""
         cells = len(self.prompts) * len(self.batches)
-        return cells * len(self.policies) * (self.turns + self.warm_up)
+        return cells * len(self.policies) * (self.turns + 1)
 
 
 def measure(llm: LLM, plan: Plan) -> Iterator[Cell | None]:
-    """Each cell when it is done, and None after every run of it."""
+    """Each cell when it is done, and None after every run of it.
+
+    Every policy has a controller of its own in every cell. It starts anew with the cell's first
+    turn, which is told apart, and keeps what it learns, as a server does; of texts, no run
+    remembers anything of another.
+    """
     for kind, prompts in plan.prompts.items():
         for batch in plan.batches:
             cell = Cell(kind, batch, {policy.name: [] for policy in plan.policies})
-            for turn in range(-plan.warm_up, plan.turns):
-                group = pick(prompts, turn + plan.warm_up, batch)
-                order = plan.policies if turn % 2 else list(reversed(plan.policies))
+            wheels: dict[str, Steering] = {}
+            for turn in range(plan.turns + 1):
+                group = pick(prompts, turn, batch)
+                order = list(reversed(plan.policies)) if turn % 2 else plan.policies
                 for policy in order:
-                    run = run_batch(llm, group, plan.params, policy.speculation)
-                    if turn >= 0:
+                    with steered(llm, wheels.get(policy.name)) as wheels[policy.name]:
+                        run = run_batch(llm, group, plan.params, policy.speculation)
+                    if turn:
                         cell.runs[policy.name].append(run)
+                    else:
+                        cell.warm_up[policy.name] = run
                     yield None
             yield cell
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,6 +14,7 @@ import torch
 from paceline.engine import LLM
 from paceline.kernels.library import available, features
 from paceline.kernels.machine import cores, cpu_name
+from paceline.plan.beta import Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +33,20 @@ class Setting:
     model: str
     drafts: tuple[str, ...]
     command: str
+    others: tuple[str, ...] = ()
+    """Other engines and their versions."""
 
     @classmethod
-    def of(cls, llm: LLM, command: str) -> Setting:
-        """Look it up."""
+    def of(cls, llm: LLM, command: str, others: Sequence[str] = ()) -> Setting:
+        """That of a model that is loaded here."""
+        drafts = llm.config.speculation.drafts
+        return cls.here(model=llm.model.name, drafts=drafts, command=command, others=others)
+
+    @classmethod
+    def here(
+        cls, *, model: str, drafts: Sequence[str], command: str, others: Sequence[str] = ()
+    ) -> Setting:
+        """Look up what is of this machine."""
         native = features() if available() else None
         return cls(
             date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
@@ -46,9 +57,10 @@ class Setting:
             python=platform.python_version(),
             torch=torch.__version__,
             paceline=version("paceline"),
-            model=llm.model.name,
-            drafts=llm.config.speculation.drafts,
+            model=model,
+            drafts=tuple(drafts),
             command=command,
+            others=tuple(others),
         )
 
     def as_record(self) -> dict[str, Any]:
@@ -61,6 +73,7 @@ class Setting:
             f"{self.cpu}, {self.cores} cores, {self.threads} threads, {self.kernels}; "
             f"Python {self.python}, torch {self.torch}, paceline {self.paceline}; {self.date} UTC",
             f"{self.model}, drafters: {', '.join(self.drafts) or 'none'}",
+            *self.others,
             f"`{self.command}`",
         ]
 
@@ -77,6 +90,19 @@ class Table:
         """The table with its title above it."""
         lines = [self.header, ["---"] * len(self.header), *self.rows]
         return "\n".join([f"**{self.title}**", "", *(f"| {' | '.join(row)} |" for row in lines)])
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Bars: a group a label on the axis, a bar a series, its interval upon it."""
+
+    title: str
+    unit: str
+    groups: Sequence[str]
+    series: Mapping[str, Sequence[Interval]]
+    """Name -> a value and its interval for each group."""
+    base: float | None = None
+    """Where a line is drawn: what the values are to be compared with."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +127,7 @@ class BenchReport:
     notes: Sequence[str]
     record: dict[str, Any]
     """All figures as plain values."""
+    charts: Sequence[Chart] = ()
 
     def as_markdown(self) -> str:
         """The whole report."""

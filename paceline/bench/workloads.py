@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.engine import LLM
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, UnknownNameError
 
 KINDS = ("complete", "edit", "extract", "chat", "maths")
 CONTINUED = {"complete"}
@@ -72,12 +72,19 @@ def task_of(record: Any) -> Task | None:
 
 
 def by_kind(tasks: Iterable[Task], kinds: Sequence[str], count: int) -> dict[str, list[str]]:
-    """The first `count` prompts of each kind; raises ConfigError for a kind without any."""
+    """The first `count` prompts of each kind.
+
+    Raises:
+        UnknownNameError: there is no such kind; ConfigError: it has no prompt.
+    """
     given = list(tasks)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UnknownNameError("kind of prompts", kind, KINDS)
     found = {kind: [t.prompt for t in given if t.kind == kind][:count] for kind in kinds}
     for kind, prompts in found.items():
         if not prompts:
-            raise ConfigError(f"There is no prompt of kind '{kind}'; kinds are {', '.join(KINDS)}.")
+            raise ConfigError(f"There is no prompt of kind '{kind}'; add a --dataset that has one.")
     return found
 
 

@@ -11,6 +11,8 @@ from paceline.cli import (
     bench_drafters,
     bench_kernels,
     bench_offline,
+    bench_online,
+    bench_peers,
     bench_predict,
     bench_serve,
     defaults,
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 bench.command("kernels")(bench_kernels.kernels)
 bench.command("rows")(bench_kernels.rows)
-bench.command("peers")(bench_kernels.peers)
+bench.command("peers")(bench_peers.peers)
 bench.command("drafters")(bench_drafters.drafters)
 bench.command("offline")(bench_offline.offline)
+bench.command("online")(bench_online.online)
 bench.command("predict")(bench_predict.predict)
 bench.command("serve")(bench_serve.serve)
 

@@ -1,4 +1,4 @@
-"""`paceline bench kernels | rows | peers`: passes and products beside the machine's limits."""
+"""`paceline bench kernels | rows`: passes and products beside the machine's limits."""
 
 from __future__ import annotations
 
@@ -99,46 +99,6 @@ def rows(
                 *(f"{cost.limit_ms:.2f}", f"{cost.ms / cost.limit_ms:.2f}"),
             )
             for cost in costs
-        ],
-    )
-
-
-def peers(
-    model: options.Model,
-    engine: Annotated[str, typer.Option("--engine", help="llama.cpp.")] = "llama.cpp",
-    binary: Annotated[
-        str | None, typer.Option("--bin", help="A llama-bench; the one on PATH by default.")
-    ] = None,
-    counts: Rows = ROWS,
-    context: Context = CONTEXT,
-    threads: options.Threads = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Turns of each engine.")] = 3,
-    as_json: options.Json = False,
-) -> None:
-    """Time passes over a GGUF file by turns with another engine's."""
-    from paceline.bench.peers import Workload, compare, find_llama_cpp
-    from paceline.errors import ConfigError, UnknownNameError
-    from paceline.kernels.probe import measure_limits
-
-    if engine != "llama.cpp":
-        raise UnknownNameError("engine", engine, ("llama.cpp",))
-    wanted = parse_rows(counts)
-    used = use_cores(threads)
-    loaded = load_native(model)
-    if loaded.path.is_dir():
-        raise ConfigError(f"llama.cpp reads GGUF files, and {loaded.path} is a folder.")
-    workload = Workload(model=loaded.path, rows=wanted, context=context, threads=used)
-    peer = find_llama_cpp(workload, binary)
-    passes = measure(loaded, wanted, context, measure_limits())
-    found = compare(lambda: [cost.ms for cost in passes()], peer, wanted, rounds)
-    if as_json:
-        print(json.dumps({"engine": engine, "rows": [each.as_record() for each in found]}))
-        return
-    print_table(
-        ("rows", "paceline, ms", f"{engine}, ms", "ratio"),
-        [
-            (str(each.rows), f"{each.ms:.2f}", f"{each.peer_ms:.2f}", f"{each.ratio:.2f}")
-            for each in found
         ],
     )
 

@@ -6,8 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from paceline.cli import bench_offline, defaults, options, plan_options, sampling_options
-from paceline.cli.bench_offline import load_all, plan_of, setting_of, tell
+from paceline.cli import (
+    bench_options,
+    bench_report,
+    defaults,
+    options,
+    plan_options,
+    sampling_options,
+)
+from paceline.cli.bench_offline import load_all, plan_of
+from paceline.cli.bench_report import setting_of, tell
 from paceline.cli.progress import count_bar
 from paceline.cli.prompts import sizes_of
 from paceline.errors import ConfigError
@@ -20,16 +28,16 @@ def predict(
     draft: options.Draft = None,
     k: Annotated[str, typer.Option("--k", help="Draft lengths.")] = "1,2,4,8",
     batch: plan_options.Batches = "1,4,16",
-    kind: bench_offline.Kinds = None,
-    dataset: bench_offline.Datasets = None,
-    prompts_per_kind: Annotated[int, typer.Option(min=1)] = 2,
+    kind: bench_options.Kinds = None,
+    dataset: bench_options.Datasets = None,
+    prompts_per_kind: bench_options.PromptsPerKind = 2,
     max_tokens: sampling_options.MaxTokens = 128,
-    quick: bench_offline.Quick = False,
+    quick: bench_options.Quick = False,
     kernels: options.Kernels = "auto",
     threads: options.Threads = None,
     max_model_len: options.MaxModelLen = None,
     as_json: options.Json = False,
-    out: bench_offline.Out = None,
+    markdown: bench_report.Markdown = None,
 ) -> None:
     """Predict each drafter's speed by length and batch from the other cells; failing exits 1."""
     given: dict[str, Any] = dict(locals())
@@ -51,7 +59,7 @@ def predict(
             cells.append(cell)
             progress(len(cells))
     sequential = {name: llm.engine.drafters[name].needs.sequential for name in given["draft"]}
-    tell(report(predict_all(cells, sequential), setting_of(llm)), as_json, out, "predict")
+    tell(report(predict_all(cells, sequential), setting_of(llm)), given)
 
 
 def interleaved(kinds: Any) -> list[list[int]]:

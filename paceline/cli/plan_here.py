@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import defaults
-from paceline.cli.bench_offline import show
+from paceline.cli.bench_report import setting_of, show
 from paceline.cli.progress import count_bar
 from paceline.cli.prompts import read_prompts
 from paceline.cli.session import load, prompt_ids
@@ -26,12 +24,12 @@ if TYPE_CHECKING:
 def plan_here(given: Mapping[str, Any], batches: list[int]) -> None:
     """Measure, print what to run; write plan.json and the figures where a folder is given."""
     from paceline.bench.advice import advise, as_record, reasons, table_of
-    from paceline.bench.setting import BenchReport, Setting
+    from paceline.bench.setting import BenchReport
 
     llm = load_with_noise(given, batches)
     found = measure(llm, prompts_of(llm, given), batches, given["max_tokens"])
     advices = [advise(found, batch) for batch in batches]
-    setting = Setting.of(llm, shlex.join(["paceline", *sys.argv[1:]]))
+    setting = setting_of(llm)
     record = as_record(found, advices)
     report = BenchReport("Plan", setting, (table_of(advices),), (), reasons(advices), record)
     if given["out"]:

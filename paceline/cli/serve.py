@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,11 +19,15 @@ from paceline.cli.session import engine_options, load
 from paceline.errors import ConfigError
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from paceline.server.settings import ServerConfig
 
 SERVER = "Server"
 LOOPBACK = "127.0.0.1"
 NEEDED = ("starlette", "uvicorn", "pydantic", "prometheus_client")
+LOGS = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}
+"""So that Ray passes every line of the replicas' logs on, as it is."""
 
 
 def _option(*names: str, help: str, **limits: Any) -> Any:  # noqa: A002
@@ -62,6 +70,14 @@ Name = Annotated[str | None, _option("--served-model-name", help="What requests 
 Template = Annotated[
     Path | None, _option("--chat-template", help="Jinja file in place of the model's template.")
 ]
+Replicas = Annotated[
+    int,
+    _option(
+        "--replicas",
+        min=1,
+        help="Servers of the model behind one address, on Ray Serve; needs 'paceline[cluster]'.",
+    ),
+]
 TokenEvents = Annotated[
     bool, _option("--token-events", help="Stream an event a token, with where it came from.")
 ]
@@ -94,32 +110,65 @@ def serve(
     served_model_name: Name = None,
     chat_template: Template = None,
     token_events: TokenEvents = False,
+    replicas: Replicas = 1,
 ) -> None:
     """Serve the model over HTTP as OpenAI's clients speak it, with a page to watch it at /.
 
     Speculation can be chosen request by request; docs/server.md tells how.
     """
     given = dict(locals()) | {"k": defaults.length_of(draft, k)}
-    missing = [name for name in NEEDED if find_spec(name) is None]
+    needed = NEEDED if replicas == 1 else (*NEEDED, "ray")
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
+        extra = "cluster" if "ray" in missing else "server"
         raise ConfigError(
-            f"The server needs {' and '.join(missing)}; pip install 'paceline[server]'."
+            f"The server needs {' and '.join(missing)}; pip install 'paceline[{extra}]'."
         )
-    from paceline.server.app import build_app
     from paceline.server.journal import log_to_stderr
     from paceline.server.run import bind
     from paceline.server.run import serve as serve_app
 
     config = server_config(given)
-    with bind(config) as listening:
-        llm = load(model, draft, max_concurrency, **engine_options(given))
+    with ExitStack() as stack:
+        listening = stack.enter_context(bind(config))
+        app = one_server(given, config) if replicas == 1 else cluster(given, config, stack)
         log_to_stderr()
         address, actual = listening.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         print(
             f"Serving {config.model_name} on http://{shown}:{actual}", file=sys.stderr, flush=True
         )
-        serve_app(build_app(llm, config), config, listening)
+        serve_app(app, config, listening)
+
+
+def one_server(given: dict[str, Any], config: ServerConfig) -> Starlette:
+    """The application in this process."""
+    from paceline.server.app import build_app
+
+    llm = load(given["model"], given["draft"], given["max_concurrency"], **engine_options(given))
+    return build_app(llm, config)
+
+
+def cluster(given: dict[str, Any], config: ServerConfig, stack: ExitStack) -> Starlette:
+    """The application that hands on to replicas, which live until the stack is left.
+
+    On SIGHUP they are replaced in turn.
+    """
+    for name, value in LOGS.items():
+        os.environ.setdefault(name, value)
+    from paceline.server.cluster import running
+    from paceline.server.front import build_front
+
+    count, at_once = given["replicas"], given["max_concurrency"]
+    settings = engine_options(given)
+    settings["max_num_requests"] = at_once
+    if "RAY_ADDRESS" not in os.environ:  # they share this machine
+        settings.setdefault("threads", max(1, (os.cpu_count() or 1) // count))
+    replicas = stack.enter_context(running(count, at_once, config))
+    drafts = defaults.drafts_of(given["model"], given["draft"])
+    replicas.deploy(given["model"], drafts, settings, config)
+    signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=replicas.roll).start())
+    return build_front(replicas, count * at_once, config)
 
 
 def server_config(given: dict[str, Any]) -> ServerConfig:

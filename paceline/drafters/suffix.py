@@ -19,6 +19,9 @@ from paceline.drafters.host import Host
 from paceline.errors import ConfigError
 from paceline.tree import NO_DRAFT, Draft, DraftBuilder
 
+OWNERS = 64
+"""Owners whose past outputs are remembered; the one asked about longest ago is forgotten first."""
+
 
 @register("suffix")
 @dataclass(frozen=True)
@@ -89,9 +92,13 @@ class LiveSuffix:
         self._texts.pop(request_id, None)
 
     def _history(self, owner: str) -> History:
-        if owner not in self._histories:
-            self._histories[owner] = History(self._options.depth, self._options.history_tokens)
-        return self._histories[owner]
+        history = self._histories.pop(owner, None)
+        if history is None:
+            history = History(self._options.depth, self._options.history_tokens)
+        self._histories[owner] = history
+        if len(self._histories) > OWNERS:
+            del self._histories[next(iter(self._histories))]
+        return history
 
     def _draft(self, ctx: DraftContext, budget: int) -> Draft:
         text = self._texts.setdefault(ctx.request_id, SuffixAutomaton(self._options.depth))

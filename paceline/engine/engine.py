@@ -250,7 +250,8 @@ class Engine:
         for one in requests:
             own = self._drafters[one.drafters[0]].options.k
             shares[one.id] = Share(one.drafters[0], own if one.k is None else one.k)
-        return Decision(shares=shares, mode=Mode.PINNED, reason="pinned: no controller steers")
+        why = "pinned: no controller steers"
+        return Decision(shares=shares, mode=Mode.PINNED, reason=why, speedup=None)
 
     def _resolve(self, name: str) -> str:
         """The loaded drafter a request means: an option string, or a drafter's name if unique."""

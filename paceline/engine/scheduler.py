@@ -26,6 +26,8 @@ class Work:
     """Most nodes that may be drafted; 0 while prefilling."""
     drafter: str
     """Which drafts them; "" where the budget is 0."""
+    speedup: float | None
+    """Predicted for them over a plain pass; None where nothing was."""
     decodes: bool
     """Whether it is a pass that counts as decoding, not as prefill."""
     samples: bool
@@ -117,7 +119,8 @@ class Scheduler:
         sequence.table.grow(end + budget)
         samples = rows == sequence.pending
         drafter = share.drafter if budget else ""
-        plan.work.append(Work(sequence, rows, budget, drafter, decodes, samples))
+        speedup = share.speedup if budget else 1.0
+        plan.work.append(Work(sequence, rows, budget, drafter, speedup, decodes, samples))
 
     def _lacks(self, sequence: Sequence, tokens: int) -> bool:
         return sequence.table.missing(tokens) > self._pool.free_count

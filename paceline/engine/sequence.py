@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from math import nan
 
 from paceline.cache import BlockPool, BlockTable
 from paceline.chooser import Keyed
@@ -44,6 +45,7 @@ class Tally:
     proposed: int = 0
     accepted: int = 0
     committed: int = 0
+    speedups: float = 0.0
     reached: list[int] = field(default_factory=list)
     survived: list[int] = field(default_factory=list)
     proposed_by: Counter[str] = field(default_factory=Counter)
@@ -53,9 +55,17 @@ class Tally:
         """The one that proposed most; "" if none did."""
         return max(self.proposed_by, key=self.proposed_by.__getitem__, default="")
 
-    def add(self, drafter: str, draft: Draft, path: tuple[int, ...], committed: int) -> None:
+    def add(
+        self,
+        drafter: str,
+        speedup: float | None,
+        draft: Draft,
+        path: tuple[int, ...],
+        committed: int,
+    ) -> None:
         """Count one pass that was not prefill."""
         self.passes += 1
+        self.speedups += nan if speedup is None else speedup
         if draft:
             self.proposed_by[drafter] += len(draft)
         self.proposed += len(draft)
@@ -79,6 +89,7 @@ class Tally:
             committed=self.committed,
             reached=tuple(self.reached),
             survived=tuple(self.survived),
+            speedups=self.speedups,
         )
 
 

@@ -215,6 +215,7 @@ class Step:
             ended=ended,
             mode=plan.decision.mode,
             reason=plan.decision.reason,
+            speedup=plan.decision.speedup,
         )
 
 
@@ -255,7 +256,7 @@ def commit(
     path = verdict.path[: len(committed)]
     sequence.computed = len(sequence.tokens) - 1
     if work.decodes:
-        sequence.tally.add(work.drafter, draft, path, len(committed))
+        sequence.tally.add(work.drafter, work.speedup, draft, path, len(committed))
     return path, committed
 
 

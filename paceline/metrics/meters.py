@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from math import nan
 
 from prometheus_client import (
     CollectorRegistry,
@@ -67,6 +68,8 @@ class Meters:
             self._phase_s.labels(phase).inc(seconds)
         decoding = stats.verify_rows - stats.proposed
         self._draft_length.set(stats.proposed / decoding if decoding else 0.0)
+        if stats.drafts:
+            self._speedup.set(nan if stats.speedup is None else stats.speedup)
 
     def arrived(self, gap_s: float, tokens: int, first: bool) -> None:
         """Time the tokens of one delta, `gap_s` after the one before or after the request."""
@@ -122,6 +125,7 @@ class Meters:
         self._preempted = self._counter("preemptions", "Outputs that gave up their blocks.")
         self._phase_s = self._counter("step_seconds", "Time in each phase of a step.", "phase")
         self._draft_length = self._gauge("draft_length", "Tokens drafted per decoding output.")
+        self._speedup = self._gauge("estimated_speedup", "Of drafting, over plain decoding.")
 
     def _count_drafts(self) -> None:
         place = "drafter", "position"

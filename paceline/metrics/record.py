@@ -23,6 +23,7 @@ def speculation_record(outputs: Sequence[Output]) -> dict[str, Any]:
         "mean_committed_per_pass": counts.mean_committed_per_pass,
         "acceptance_rate": counts.acceptance_rate,
         "per_position": list(counts.per_position),
+        "estimated_speedup": counts.estimated_speedup,
     }
 
 
@@ -35,5 +36,6 @@ def summed(counts: Sequence[SpeculationCounts]) -> SpeculationCounts:
         accepted=sum(c.accepted for c in counts),
         committed=sum(c.committed for c in counts),
         reached=tuple(map(sum, zip_longest(*(c.reached for c in counts), fillvalue=0))),
+        speedups=sum(c.speedups for c in counts),
         survived=tuple(map(sum, zip_longest(*(c.survived for c in counts), fillvalue=0))),
     )

@@ -27,6 +27,8 @@ CHANGED_PASSES = 1.0
 """What the past counts for, the pool's too, once a request's text has changed its kind."""
 ODDS = 4.0
 """A change worth knowing of: the odds of acceptance four times what they were, or a fourth."""
+SUREST = 0.999
+"""What one position says for the next; more and more of it would make a deep one certain."""
 ALARM = 5.0
 """Log-likelihood in favour of a change that tells it from chance."""
 
@@ -152,8 +154,8 @@ class Belief:
                 a, b = a + survived, b + seen.reached[position] - survived
                 asked = seen.asked[position]
                 offer = (offer * LEAN + seen.offered[position]) / (LEAN + asked)
-            mean, weight = a / (a + b), LEAN
-            survival *= mean
+            survival *= a / (a + b)
+            mean, weight = min(a / (a + b), SUREST), LEAN
             offer = min(offer, found[-1].offer) if found else offer
             if survival * offer < NEGLIGIBLE:
                 break

@@ -53,6 +53,8 @@ class Spent:
 
     lengths: tuple[int, ...]
     """Tokens to draft for each request."""
+    gains: tuple[float, ...]
+    """Of those, what each request's are expected to add to its pass's own token."""
     tokens: float
     """Expected to be committed by the pass, all requests together."""
     ms: float
@@ -86,8 +88,10 @@ def spend(
     most = max(least, int(np.searchsorted(rows, max_rows, side="right")) - 1)
     worth = tokens / ms if prefill is None else tokens - prefill.tokens_per_ms * ms
     stop = least + int(np.argmax(worth[least : most + 1]))
-    lengths = np.bincount(offers.requests[:stop], minlength=len(wishes))
-    return Spent(tuple(lengths.tolist()), float(tokens[stop]), float(ms[stop]))
+    granted, count = offers.requests[:stop], len(wishes)
+    lengths = np.bincount(granted, minlength=count).tolist()
+    gains = np.bincount(granted, offers.gains[:stop], count).tolist()
+    return Spent(tuple(lengths), tuple(gains), float(tokens[stop]), float(ms[stop]))
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,10 @@ def pinned(requests: Sequence[Candidate], ceiling: int) -> Decision:
         if one.k and one.drafters and one.room and ceiling
     }
     return Decision(
-        shares=shares, mode=Mode.PINNED, reason="pinned: every request fixed its length"
+        shares=shares,
+        mode=Mode.PINNED,
+        reason="pinned: every request fixed its length",
+        speedup=None if shares else 1.0,
     )
 
 

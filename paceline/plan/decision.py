@@ -42,6 +42,9 @@ class Share:
 
     drafter: str
     k: int
+    speedup: float | None = field(default=None, compare=False)
+    """Of the request's tokens per second over a plain step of the same batch, as predicted; None
+    where nothing was."""
 
 
 PLAIN = Share("", 0)
@@ -55,8 +58,8 @@ class Decision:
     """By request id."""
     mode: Mode
     reason: str
-    speedup: float = 1.0
-    """Predicted over a plain step of the same batch."""
+    speedup: float | None = 1.0
+    """Predicted over a plain step of the same batch; None where nothing was."""
     step_ms: float = 0.0
     """Predicted; 0 where nothing was."""
 

@@ -100,7 +100,7 @@ class Forecast:
         self.target, self.limits = LiveCosts(target), limits
         self.drafters = {
             name: LiveDrafter(
-                LiveDraftCosts(paper.costs), Belief(Evidence(POOL_MEMORY), paper.prior)
+                LiveDraftCosts(paper.costs, self.target), Belief(Evidence(POOL_MEMORY), paper.prior)
             )
             for name, paper in drafters.items()
         }
@@ -130,7 +130,8 @@ class Forecast:
     def plain(self, now: Round) -> Outlook:
         """The step without drafts, as an outlook."""
         count = len(now.requests)
-        return Outlook({}, Spent((0,) * count, float(count), self.plain_ms(now)), 1.0)
+        spent = Spent((0,) * count, (0.0,) * count, float(count), self.plain_ms(now))
+        return Outlook({}, spent, 1.0)
 
     def best(self, now: Round, in_use: str = "") -> Outlook:
         """The best of: one drafter for all who may use it, or for each request its own best.
@@ -199,9 +200,11 @@ class Forecast:
         self._forgive(shares)
         for name, drafter in self.drafters.items():
             lengths = {r: share.k for r, share in shares.items() if share.drafter == name}
-            if name in step.draft_ms and lengths.keys() <= drafter.ready:
+            if name in step.draft_ms:
                 context = now.context_tokens * len(lengths) / max(1, len(now.requests))
-                drafter.costs.observe(list(lengths.values()), context, step.draft_ms[name])
+                caught_up = lengths.keys() <= drafter.ready
+                ms = step.draft_ms[name]
+                drafter.costs.observe(list(lengths.values()), context, ms, caught_up)
             drafter.ready = set(lengths)
 
     def _judge(self, now: Round, share: Share, outcome: Outcome) -> None:
@@ -262,15 +265,15 @@ class Forecast:
         self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None
     ) -> Outlook:
         spent = self._spend(now, wishes, prefill)
-        shares = dict(self._shares(now, wishes, spent))
-        return Outlook(shares, spent, spent.tokens_per_ms * self.plain_ms(now) / len(now.requests))
-
-    def _shares(
-        self, now: Round, wishes: Sequence[Wish], spent: Spent
-    ) -> Iterator[tuple[str, Share]]:
-        for request, wish, k in zip(now.requests, wishes, spent.lengths, strict=True):
-            if k:
-                yield request.id, Share(wish.drafter, k)
+        pace = self.plain_ms(now) / spent.ms
+        shares = {
+            request.id: Share(wish.drafter, k, (1 + gain) * pace)
+            for request, wish, k, gain in zip(
+                now.requests, wishes, spent.lengths, spent.gains, strict=True
+            )
+            if k
+        }
+        return Outlook(shares, spent, spent.tokens * pace / len(now.requests))
 
     def _spend(self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None) -> Spent:
         return spend(

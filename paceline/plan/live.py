@@ -51,6 +51,11 @@ class LiveCosts:
         base = np.interp(rows, KNOTS, self._table) * beyond
         return np.asarray(base + self._context_ms * context_tokens)
 
+    @property
+    def pace(self) -> float:
+        """One row's pass, as a multiple of what it was taken for."""
+        return self._table[0] / self._prior_ms[0]
+
     def seen(self, rows: int) -> float:
         """Measured passes near so many rows."""
         return max(self._seen[knot] for knot, share in near(rows) if share > 0)
@@ -97,24 +102,36 @@ def near(rows: int) -> list[tuple[int, float]]:
 
 
 class LiveDraftCosts:
-    """One drafter's costs, as they are now: the prior's, times one ratio."""
+    """One drafter's costs, as they are now: the prior's, times one ratio.
 
-    def __init__(self, prior: DraftCosts) -> None:
-        self.prior = prior
+    Until it was measured that is the target's: a machine that runs one model faster than was
+    thought runs the other faster, too.
+    """
+
+    def __init__(self, prior: DraftCosts, target: LiveCosts) -> None:
+        self.prior, self._target = prior, target
         self._ratio = 0.0
         self._seen = 0
 
     @property
     def now(self) -> DraftCosts:
         """The prior at today's pace."""
-        pace = math.exp(self._ratio)
+        pace = math.exp(self._ratio) if self._seen else self._target.pace
         passes = None if self.prior.passes is None else Paced(self.prior.passes, pace)
         return DraftCosts(self.prior.step_ms * pace, self.prior.request_ms * pace, passes)
 
-    def observe(self, lengths: list[int], context_tokens: float, ms: float) -> None:
-        """Learn from one step's drafting; a drafter that is free on paper stays so."""
+    def observe(
+        self, lengths: list[int], context_tokens: float, ms: float, caught_up: bool = True
+    ) -> None:
+        """Learn from one step's drafting; a drafter that is free on paper stays so.
+
+        Where it read what it had missed as well, the time is no less than its drafts', and says
+        something only where it is less than they were expected to take.
+        """
         expected = self.prior.ms(lengths, context_tokens)
         if expected <= 0 or ms <= 0:
+            return
+        if not caught_up and ms >= self.now.ms(lengths, context_tokens):
             return
         surprise = math.log(ms / expected) - self._ratio
         if self._seen >= KNOWN:

@@ -77,12 +77,14 @@ def build_app(llm: LLM, config: ServerConfig) -> Starlette:
             allow_headers=["authorization", "content-type"],
         )
         doors.insert(1, cors)
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=doors,
         lifespan=lifespan,
         exception_handlers={HTTPException: _unknown_path},
     )
+    app.state.gate = gate
+    return app
 
 
 async def _serve(handler: Handler, request: Request) -> Response:
@@ -171,7 +173,8 @@ async def models(request: Request, service: Service) -> Response:
 
 
 async def health(request: Request, service: Service) -> Response:
-    """GET /health: 200 while the engine's thread lives."""
+    """GET /health: 200 while the engine's thread lives and requests are taken."""
+    service.gate.check_open()
     if not service.llm.is_alive:
         raise ApiError(503, "The engine has stopped; restart the server.")
     return JSONResponse({"status": "ok"})

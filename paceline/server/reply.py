@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any, TypeVar
 
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from paceline.server.failures import ApiError, told
 from paceline.server.form import Chunk, Form
@@ -73,9 +73,7 @@ class Reply:
             await self._send(send, chunk | ({"usage": chunk.get("usage")} if wants_usage else {}))
 
     async def _send(self, send: Send, chunk: Chunk) -> None:
-        text = json.dumps(chunk, ensure_ascii=False, separators=(",", ":"))
-        body = f"data: {text}\n\n".encode()
-        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send(event(chunk))
 
     async def _fail(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         """Tell what went wrong: as the reply, or as the last event of a stream."""
@@ -97,6 +95,13 @@ class Reply:
             "prompt_tokens": sum(o.prompt_tokens for o in outputs if o.choice == 0),
             "completion_tokens": sum(len(o.token_ids) for o in outputs),
         }
+
+
+def event(chunk: Chunk) -> Message:
+    """A chunk as a stream sends it."""
+    text = json.dumps(chunk, ensure_ascii=False, separators=(",", ":"))
+    body = f"data: {text}\n\n".encode()
+    return {"type": "http.response.body", "body": body, "more_body": True}
 
 
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:

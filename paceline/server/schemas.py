@@ -12,6 +12,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from paceline.server.messages import Content, Message, NamedTool, Strict, Tool
 
 Token = Annotated[int, Field(ge=0, lt=1 << 31)]
+NonEmpty = Annotated[str, Field(json_schema_extra={"minLength": 1})]
+"""Described so; that a prompt is empty is said by the engine, in its own words."""
 Texts = Annotated[list[str], Field(max_length=16)]
 NO_TOOL = "none"
 Many = Field(default=None, max_length=1024)
@@ -159,9 +161,9 @@ class CompletionRequest(Sampling):
     """POST /v1/completions."""
 
     prompt: (
-        str
+        NonEmpty
         | Annotated[list[Token], Field(min_length=1)]
-        | Annotated[list[str], Field(min_length=1, max_length=128)]
+        | Annotated[list[NonEmpty], Field(min_length=1, max_length=128)]
         | Annotated[
             list[Annotated[list[Token], Field(min_length=1)]], Field(min_length=1, max_length=128)
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isnan, nan
 
 
 class FinishReason(StrEnum):
@@ -31,6 +32,9 @@ class SpeculationCounts:
     """reached[j]: passes that proposed position j with all earlier positions accepted."""
     survived: tuple[int, ...] = ()
     """survived[j]: passes that accepted position j too."""
+    speedups: float = field(default=0.0, compare=False)
+    """The sum of what was predicted for each pass, 1 for one without a draft; not a number where
+    one was drafted with nothing predicted. It rests on clocks, so equal outputs differ in it."""
 
     @property
     def acceptance_rate(self) -> float:
@@ -41,6 +45,14 @@ class SpeculationCounts:
     def mean_committed_per_pass(self) -> float:
         """Committed tokens per pass, prefill passes left out."""
         return self.committed / self.passes if self.passes else 0.0
+
+    @property
+    def estimated_speedup(self) -> float | None:
+        """Tokens per second over plain passes of the same batches, as the controller predicted:
+        the mean over the passes; None where there was none, or nothing was predicted of one.
+        """
+        mean = self.speedups / self.passes if self.passes else nan
+        return None if isnan(mean) else mean
 
     @property
     def per_position(self) -> tuple[float, ...]:
@@ -165,6 +177,8 @@ class StepStats:
     """What the budgets were for: speculate, plain, probe, measure, pinned."""
     reason: str = ""
     """Why they were what they were."""
+    speedup: float | None = None
+    """Predicted by the controller, over a plain step of the same batch; None where nothing was."""
 
     @property
     def step_ms(self) -> float:

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
-    *("--no-first-run", "--remote-debugging-pipe", "about:blank"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--disable-quic", "--remote-debugging-pipe", "about:blank"),
 )
 
 
@@ -122,8 +122,8 @@ class Page:
 @contextmanager
 def browse(profile: Path) -> Iterator[Page]:
     """A browser for the block, with a profile of its own."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    assert found, "No Chromium is installed; on Debian: apt-get install chromium."
+    found = shutil.which(os.environ.get("CHROMIUM", "chromium"))
+    assert found, "No Chromium is on the path; run make browser, which finds or installs one."
     into, commands = os.pipe()
     answers, out = os.pipe()
     flags = " ".join([*FLAGS, f"--user-data-dir='{profile}'"])

@@ -58,6 +58,24 @@ def write(page: Page) -> None:
     page.until(DONE)
 
 
+def test_charts_begin_with_the_first_request(browser: Page) -> None:
+    charts = "document.getElementById('charts').hidden"
+    with live(LLM("mini", draft=ALL_DRAFTS)) as idle:
+        browser.size(1280, 900)
+        browser.open(idle.url)
+        browser.until("document.getElementById('watched').textContent")
+        told = "document.getElementById('watched').textContent"
+        assert "Nothing has run yet" in browser.run(told)
+        assert browser.run(charts) is True
+        shoot(browser, "idle")
+        write(browser)
+        browser.until(f"!{charts}")
+        browser.until("/(H100|L100.00,.*)$/.test(document.querySelector('#batch path')"
+                      "?.getAttribute('d'))")  # fmt: skip
+        browser.until(f"{told}.startsWith('The last ')")
+    browser.until(f"{told} === 'The server does not answer.'")
+
+
 def test_it_writes_with_every_token_coloured_by_its_origin(
     page: Page, server: Live, mini: LLM
 ) -> None:
@@ -93,6 +111,12 @@ def test_the_switch_and_the_drafter(page: Page) -> None:
     write(page)
     assert written(page) == drafted
     assert page.run("document.querySelectorAll('#output [data-depth]').length") == 0
+
+
+def test_metrics_of_several_replicas_are_added_up(page: Page) -> None:
+    text = r"""# TYPE a gauge\na{replica="r"} 1\na{replica="s"} 2\nb{replica="r",x="{}"} 3\nc 4"""
+    told = page.run(f"Object.fromEntries(series(`{text}`))")
+    assert told == {"a": 3, 'b{x="{}"}': 3, "c": 4}
 
 
 def test_escape_stops(page: Page, server: Live) -> None:
@@ -148,7 +172,8 @@ CONTRAST = """(() => {
       .map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  return Math.min(...[...document.querySelectorAll('label, #output span, #told, b, #run, h2, li')]
+  return Math.min(...[...document.querySelectorAll(
+    'label, #output span, #told, #watched, b, #run, h2, li')]
     .filter(e => e.textContent.trim() && !e.classList.contains('bad')).map(e => {
       const behind = [];
       for (let at = e; at; at = at.parentElement)

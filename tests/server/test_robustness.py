@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +67,20 @@ def test_cancel_frees_of_a_whole_reply(server: Live, aborted: Callable[[], None]
         client.sendall(head.encode() + body)
         assert steps.wait(30)
     server.llm.engine.listeners.pop()
+    aborted()
+
+
+def test_cancel_frees_of_a_client_that_is_killed(server: Live, aborted: Callable[[], None]) -> None:
+    """kill -9 in mid-stream: no goodbye but the kernel's."""
+    body = json.dumps({**ENDLESS, "n": 3})
+    code = "import sys, httpx\nwith httpx.stream('POST', sys.argv[1], content=sys.argv[2],"
+    code += " headers={'content-type': 'application/json'}) as reply:\n"
+    code += " for line in reply.iter_lines(): print(line, flush=True)"
+    client = [sys.executable, "-c", code, f"{server.url.rstrip('/')}{COMPLETIONS}", body]
+    with subprocess.Popen(client, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("data: {")
+        process.kill()
     aborted()
 
 

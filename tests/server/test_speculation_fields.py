@@ -138,3 +138,19 @@ def test_stream_token_by_token_and_token_provenance(server: Live) -> None:
     plain = server.events(COMPLETIONS, **asked)
     assert len(plain) < 24
     assert not any("tokens" in event["choices"][0] for event in plain)
+
+
+def test_usage_tells_what_the_controller_expected(server: Live) -> None:
+    """A ratio where it decides; 1 where nothing may be drafted; null where all had pinned k."""
+    assert counters(server, speculation={"k": "auto"})["estimated_speedup"] > 0
+    assert counters(server, speculation={"enabled": False})["estimated_speedup"] == 1.0
+    assert server.metrics()["paceline_estimated_speedup"] == 1.0
+    assert counters(server, speculation={"k": 3})["estimated_speedup"] is None
+    events = server.events(
+        COMPLETIONS,
+        prompt=PROMPTS[0],
+        stream_options={"include_usage": True},
+        speculation={"enabled": False},
+        **GREEDY,
+    )
+    assert events[-1]["usage"]["speculation"]["estimated_speedup"] == 1.0

@@ -29,9 +29,11 @@ void quantise_rows(const float* x, int64_t stride, int in_features, int rows,
 void sweep_blocks(const Sweep* sweeps, int count, const Kernels& kernels) {
   int64_t blocks = 0;
   for (int i = 0; i < count; ++i) blocks += blocks_of(sweeps[i].weight->out_features);
-  const int tasks = pieces(int(blocks));
-  parallel_for(tasks, [&](int task) {
-    int64_t first = blocks * task / tasks, last = blocks * (task + 1) / tasks;
+  const int64_t tasks = pieces(int(blocks));
+  // High tasks are taken first: those are large, and the last ones small, so that all end at once.
+  const auto begin = [&](int64_t task) { return blocks * task * task / (tasks * tasks); };
+  parallel_for(int(tasks), [&](int task) {
+    int64_t first = begin(task), last = begin(task + 1);
     for (int i = 0; i < count && last > 0; ++i) {
       const int own = blocks_of(sweeps[i].weight->out_features);
       const int to = last < own ? int(last) : own;

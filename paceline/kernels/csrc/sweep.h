@@ -43,6 +43,7 @@ void quantised_blocks(const Sweep& sweep, const pl::Format& format, int first, i
   const int in_features = sweep.weight->in_features, rows = sweep.rows;
   const int tiles = tiles_of(rows, V::kRows);
   const uint8_t* w = sweep.weight->data + first * format.block_bytes(in_features);
+  for (int i = 0; i < kFetchAhead; i += 64) V::fetch(w + i);
   for (int block = first; block < last; ++block) {
     memset(acc, 0, sizeof(float) * kOutputs * rows);
     for (int s = 0; s < pl::super_count(in_features); ++s) {

@@ -20,8 +20,9 @@ from paceline.bench.policies import (
     policies_of,
 )
 from paceline.bench.setting import Setting
+from paceline.bench.steered import steered
 from paceline.bench.workloads import KINDS, Task, by_kind, dataset_tasks, own_tasks, task_of
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, UnknownNameError
 from paceline.types import DraftStats, SamplingParams, Speculation, StepStats
 
 GREEDY = SamplingParams(temperature=0, max_tokens=16, ignore_eos=True)
@@ -82,7 +83,37 @@ def test_each_policy_runs_the_same_prompts_in_every_turn(mini) -> None:
     assert [(cell.kind, cell.batch) for cell in cells] == [("complete", 1), ("complete", 2)]
     for cell in cells:
         assert {name: len(runs) for name, runs in cell.runs.items()} == {OFF: 2, AUTOMATIC: 2}
+        assert set(cell.warm_up) == {OFF, AUTOMATIC}
         assert cell.same_text
+
+
+def test_every_policy_of_a_cell_has_its_own_controller(mini) -> None:
+    plan = Plan(
+        prompts={"complete": [mini.encode("x = 1\n")], "edit": [mini.encode("y = 2\n")]},
+        batches=(1,), policies=policies_of((), ()), turns=2, params=replace(GREEDY, max_tokens=3),
+    )  # fmt: skip
+    used, own = [], mini.engine.budget_for
+    for done in measure(mini, plan):
+        if done is None:
+            assert mini.engine.budget_for == own  # given back after every run
+            continue
+        used.append(done)
+    assert [cell.kind for cell in used] == ["complete", "edit"]
+
+
+def test_a_controller_steers_and_hears_alone(mini) -> None:
+    own, listeners = mini.engine.budget_for.__self__, list(mini.engine.listeners)
+    with steered(mini) as first:
+        assert mini.engine.budget_for == first.budget_for
+        assert [one.__self__ for one in mini.engine.listeners] == [first]
+        with steered(mini) as second:
+            assert [one.__self__ for one in mini.engine.listeners] == [second]
+        assert second is not first
+    with steered(mini, first) as again:
+        assert again is first
+        assert mini.engine.budget_for == first.budget_for
+    assert mini.engine.budget_for.__self__ is own
+    assert mini.engine.listeners == listeners
 
 
 def test_policies_are_off_automatic_and_every_drafter_at_every_length() -> None:
@@ -98,7 +129,12 @@ def test_turns_go_on_where_the_last_one_ended() -> None:
 
 
 def cell_of(**speeds: list[float]) -> Cell:
-    return Cell("edit", 4, {name: [run_at(s) for s in own] for name, own in speeds.items()})
+    return Cell(
+        "edit",
+        4,
+        {name: [run_at(s) for s in own] for name, own in speeds.items()},
+        {name: run_at(30) for name in speeds},
+    )
 
 
 def test_findings_hold_and_fail() -> None:
@@ -119,7 +155,7 @@ def test_a_report_holds_every_figure_below_its_setting(mini) -> None:
     setting = Setting.of(mini, "paceline bench offline")
     found = report([cell_of(off=[50, 40], auto=[60, 60])], setting)
     page = found.as_markdown()
-    assert page.index(setting.cpu) < page.index("| edit | 4 | auto | 60.0 | 1.350 |")
+    assert page.index(setting.cpu) < page.index("| edit | 4 | auto | 60.0 | 30.0 | 1.350 |")
     record = json.loads(json.dumps(found.as_record()))
     assert record["cells"][0]["policies"]["auto"]["tokens_per_s"] == pytest.approx([60, 60])
     assert record["setting"]["command"] == "paceline bench offline"
@@ -129,8 +165,10 @@ def test_a_report_holds_every_figure_below_its_setting(mini) -> None:
 def test_own_prompts_have_three_of_each_kind() -> None:
     found = by_kind(own_tasks(), KINDS, 9)
     assert {kind: len(set(prompts)) for kind, prompts in found.items()} == dict.fromkeys(KINDS, 3)
-    with pytest.raises(ConfigError, match="no prompt of kind 'poems'; kinds are complete, edit"):
+    with pytest.raises(UnknownNameError, match="Unknown kind of prompts 'poems'; known: chat"):
         by_kind(own_tasks(), ["poems"], 1)
+    with pytest.raises(ConfigError, match="no prompt of kind 'edit'; add a --dataset"):
+        by_kind([Task("chat", "p")], ["edit"], 1)
 
 
 def test_records_of_data_sets() -> None:

@@ -6,16 +6,15 @@ import json
 
 import pytest
 
-from paceline.bench.drafters import Runs, added
-from paceline.bench.prompt_kinds import KINDS
+from paceline.bench.drafters import Runs, added, decode
+from paceline.types import SamplingParams, Speculation
 
-
-def test_the_kinds_are_those_of_the_other_benchmarks():
-    assert list(KINDS) == ["complete", "edit", "extract", "chat", "maths"]
+GREEDY = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
 
 
 def test_drafters_are_compared_with_plain_decoding(cli):
     arguments = ("--kind", "complete", "--max-tokens", "12", "--draft", "ngram", "--draft", "eagle")
+    arguments += ("--prompts-per-kind", "1")
     found = json.loads(cli("bench", "drafters", *arguments, "--json").out)["drafters"]
     assert [(each["drafter"], each["kind"]) for each in found] == [
         ("ngram", "complete"),
@@ -31,13 +30,40 @@ def test_drafters_are_compared_with_plain_decoding(cli):
 def test_a_row_a_kind_and_drafter(cli):
     ran = cli(
         *("bench", "drafters", "--draft", "suffix", "--max-tokens", "8"),
-        *("--kind", "chat", "--kind", "maths"),
+        *("--kind", "chat", "--kind", "maths", "--prompts-per-kind", "1"),
     )
     assert ran.code == 0, ran.err
-    assert [line.split("│")[1].strip() for line in ran.out.splitlines() if "suffix" in line] == [
+    assert [line.split("│")[1].strip() for line in ran.out.splitlines() if "│ suffix" in line] == [
         "chat",
         "maths",
     ]
+
+
+def test_prompts_of_a_file_come_first(cli, tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text('{"kind": "chat", "prompt": "a = 1\\n"}\n')
+    arguments = ("--kind", "chat", "--max-tokens", "4", "--draft", "ngram", "--json")
+    report = tmp_path / "report.md"
+    told = cli(
+        *("bench", "drafters", *arguments, "--prompts-per-kind", "1"),
+        *("--dataset", str(file), "--markdown", str(report)),
+    )
+    assert json.loads(told.out)["setting"]["model"] == "mini"
+    assert "| chat | ngram |" in report.read_text()
+    assert cli("bench", "drafters", "--dataset", str(tmp_path / "none")).code == 2
+
+
+def test_a_text_seen_before_is_not_known(mini):
+    """Plain decoding of a prompt must not teach a drafter the text it is then measured on."""
+    ids, params = mini.encode("def read_lines(path):\n"), GREEDY
+    counts = [
+        decode(mini, ids, params, Speculation(drafter="suffix"))[0].counts.accepted
+        for _ in range(2)
+    ]
+    assert counts[0] == counts[1]
+    mini.generate([ids], params, speculation=Speculation(drafter="suffix"))
+    known = mini.generate([ids], params, speculation=Speculation(drafter="suffix"))
+    assert known[0].counts.accepted > counts[0]
 
 
 def test_an_unknown_kind_is_named(cli):

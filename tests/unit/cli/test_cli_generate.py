@@ -26,6 +26,7 @@ KEYS = {
         "mean_committed_per_pass",
         "acceptance_rate",
         "per_position",
+        "estimated_speedup",
     },
     "timing": {"load_s", "prefill_s", "decode_s", "decode_tokens_per_s"},
 }

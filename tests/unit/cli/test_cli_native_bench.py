@@ -58,12 +58,12 @@ def test_a_number_of_rows_that_is_none(measuring, rows):
 
 
 def test_another_engine_is_unknown(measuring):
-    ran = measuring("peers", "--model", "mini", "--engine", "lama.cpp")
+    ran = measuring("peers", "--model", "mini", "--rows", "1", "--engine", "lama.cpp")
     assert "llama.cpp" in ran.err
     assert ran.code == 2
 
 
 def test_a_folder_is_nothing_for_the_peer(measuring):
-    ran = measuring("peers", "--model", "mini")
+    ran = measuring("peers", "--model", "mini", "--rows", "1")
     assert "llama.cpp reads GGUF files" in ran.err
     assert ran.code == 2

@@ -1,4 +1,4 @@
-"""`paceline plan` and `paceline doctor` on a pair, and `bench offline`, as commands."""
+"""`paceline plan` and `paceline doctor` on a pair, as commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_command_measures_advises_and_draws(cli, tmp_path) -> None:
     assert files == {"plan.json", "plan.html", *figures}
     page = (tmp_path / "out" / "plan.html").read_text()
     assert page.count("data:image/png;base64,") == 4
-    assert "http" not in page
+    assert "://" not in page  # "http" alone may stand in the command or an image
     plan = MeasuredPlan.read(tmp_path / "out" / "plan.json")
     assert set(plan.drafters) == {"ngram"}
 
@@ -59,20 +59,6 @@ def test_doctor_refuses_threads_that_only_wait(cli) -> None:
     ran = cli("doctor", "--threads", "1000")
     assert (ran.code, ran.out) == (2, "")
     assert "1000 threads on" in ran.err
-
-
-def test_bench_offline_compares_policies_and_exits_by_its_findings(cli, tmp_path) -> None:
-    """Whether it is quicker hangs on the machine; that the text is the same does not."""
-    ran = cli(
-        *("bench", "offline", "--draft", "ngram", "--kind", "edit", "--k", "2", "--turns", "1"),
-        *("--max-tokens", "8", "--prompts-per-kind", "1", "--json", "--out", str(tmp_path)),
-    )
-    found = json.loads(ran.out)
-    assert set(found["cells"][0]["policies"]) == {"off", "auto", "ngram k=2"}
-    assert found["cells"][0]["same_text"]
-    assert ran.code == (not all(one["holds"] for one in found["findings"]))
-    assert {path.name for path in tmp_path.iterdir()} == {"offline.json", "offline.md"}
-    assert cli("bench", "offline", "--draft", "ngram", "--temperature", "1").code == 2
 
 
 def test_draft_lengths_are_numbers_or_auto(cli) -> None:

@@ -22,7 +22,14 @@ OUTPUT = Output(
     drafter="model:mini-draft",
     rule="greedy",
     counts=SpeculationCounts(
-        passes=2, proposed=8, verified=8, accepted=4, committed=6, reached=(2, 2), survived=(2, 1)
+        passes=2,
+        proposed=8,
+        verified=8,
+        accepted=4,
+        committed=6,
+        reached=(2, 2),
+        survived=(2, 1),
+        speedups=2.5,
     ),
     timing=Timing(prefill_s=0.5, decode_s=2.0),
 )
@@ -42,6 +49,7 @@ RECORD = {
         "mean_committed_per_pass": 3.0,
         "acceptance_rate": 0.5,
         "per_position": [1.0, 0.5],
+        "estimated_speedup": 1.25,
     },
     "timing": {"load_s": 1.25, "prefill_s": 0.5, "decode_s": 2.0, "decode_tokens_per_s": 3.0},
 }

@@ -131,6 +131,26 @@ def test_what_an_owner_wrote_is_drafted_to_that_owner_alone(context, finish):
     assert [draft.tree.tokens for draft in drafts] == [(4, 5), ()]
 
 
+def test_the_owner_asked_about_longest_ago_is_forgotten(context, finish, monkeypatch):
+    monkeypatch.setattr("paceline.drafters.suffix.OWNERS", 2)
+    live = Suffix().build(None)
+
+    def finished(owner: str) -> None:
+        live.observe([finish(context([1, 2, 3, 4, 5], request_id=f"past {owner}", owner=owner))])
+
+    def drafts_of(owner: str) -> int:
+        asked = context([9, 2, 3], request_id=f"{owner} asks", owner=owner)
+        (draft,) = live.propose([asked], [2])
+        live.release(asked.request_id)
+        return len(draft)
+
+    finished("ann")
+    finished("bob")
+    assert drafts_of("ann") == 2
+    finished("cyd")  # bob's turn to be forgotten: ann has just been here
+    assert [drafts_of(owner) for owner in ("ann", "cyd", "bob")] == [2, 2, 0]
+
+
 def held(history: History) -> int:
     return sum(len(text) for text in history.texts)
 

@@ -135,6 +135,38 @@ def test_every_step_says_what_it_was_for_and_what_each_request_made_of_it() -> N
     assert steering.controller.forecast.known_requests == 0
 
 
+def test_an_output_tells_the_mean_of_what_was_predicted_for_its_passes() -> None:
+    """1.5 and 2.5 by turns; a pass in which nothing might be drafted counts 1."""
+    engine = automatic("test_hostile")
+    stats, predicted = watched(engine), list[float]()
+
+    def budget_for(requests: list[Candidate], prefill_rows: int) -> Decision:
+        speedup = 1.5 + len(stats) % 2
+        (one,) = requests
+        predicted.append(speedup if one.room else 1.0)
+        shares = {one.id: Share("test_hostile", 2, speedup)}
+        return Decision(shares=shares, mode=Mode.SPECULATE, reason="", speedup=speedup)
+
+    engine.budget_for = budget_for  # type: ignore[assignment]
+    output = only(run(engine, request("a", max_tokens=12, ignore_eos=True)))
+    assert output.counts.passes == len(predicted) == 11
+    assert predicted[-1] == 1.0
+    assert output.counts.estimated_speedup == pytest.approx(sum(predicted) / 11)
+    assert {step.speedup for step in stats if step.drafts} == {1.5, 2.5}
+
+
+def test_what_nobody_predicted_is_not_told() -> None:
+    engine = automatic("test_hostile")
+    steer(engine)
+    asked = {"max_tokens": 12, "ignore_eos": True}
+    pinned = only(run(engine, request("a", speculation=Speculation(k=2), **asked)))
+    assert pinned.counts.estimated_speedup is None
+    plain = only(run(engine, request("b", speculation=Speculation(k=0), **asked)))
+    assert plain.counts.estimated_speedup == 1.0
+    short = only(run(engine, request("c", max_tokens=1)))
+    assert (short.counts.passes, short.counts.estimated_speedup) == (0, None)
+
+
 def test_an_aborted_request_is_forgotten() -> None:
     engine = automatic("test_sampler")
     steering = steer(engine)

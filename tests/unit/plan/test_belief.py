@@ -118,3 +118,11 @@ def test_what_failed_for_long_gets_no_first_credit_again():
     for _ in range(6):
         pool.learn(pool.expect(1), (1, 1, 1))
     assert pool.expect(1)[0].alpha.mean > 0.4
+
+
+def test_a_rejection_deep_in_what_never_failed_is_learnt_from():
+    belief = Belief(Evidence(200))
+    for _ in range(300):
+        belief.learn(belief.expect(16), (16, 16, 16))
+    belief.learn(belief.expect(16), (16, 16, 15))
+    assert 0.9 < belief.expect(16)[15].alpha.mean < 1

@@ -7,6 +7,8 @@ from itertools import pairwise
 import pytest
 
 from paceline.errors import ConfigError
+from paceline.plan import unmeasured
+from paceline.plan.belief import Prior
 from paceline.plan.controller import DWELL, MEASURE_GAP, Controller
 from paceline.plan.costs import CostCurve, DraftCosts
 from paceline.plan.decision import Candidate, Limits, Mode, Outcome, Share, Step
@@ -66,6 +68,18 @@ def test_close_to_the_best_fixed_length(name, alpha):
 
     best = max(mean(lambda k=k: FixedLength(name, k)) for k in (0, 1, 2, 3, 4, 6))
     assert mean(lambda: controller(name)) >= 0.93 * best
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_a_model_much_faster_than_the_guess_is_drafted_for_at_once(share):
+    """A pass of 1 ms where 30 were guessed, a draft pass of 0.1 or 0.5 where 7.5 were."""
+    target = CostCurve((1, 5, 16), (1.0, 1.2, 3.0))
+    drafts = {"model": DraftCosts(passes=CostCurve((1,), (share,)))}
+    machine = Machine(target=target, drafts=drafts, max_requests=1, noise=0.05)
+    arrivals = workload([0.0], 32, 400, [{"model": Rates((0.9,))}])
+    policy = Controller(unmeasured.TARGET, {"model": DrafterOnPaper(unmeasured.drafts(True))})
+    best = max(speed(simulate(arrivals, machine, FixedLength("model", k), 1)) for k in (1, 2, 4, 8))
+    assert speed(simulate(arrivals, machine, policy, 1)) >= 0.9 * best
 
 
 def passes_after(simulation, tokens, first=20, last=40):
@@ -179,6 +193,27 @@ def test_a_client_pins_length_and_drafter():
         report_back(policy, decision, 0)
     assert ask(policy, k=0).shares == {}
     assert ask(policy, k=7, room=2, drafters=("costly",)).shares == {"r0": Share("costly", 2)}
+
+
+def test_each_request_is_told_what_its_own_draft_is_expected_to_gain():
+    """Two tokens of .6 beside a plain request: 1.96 and 1 tokens in 12.5 ms instead of 10."""
+    paper = DrafterOnPaper(DraftCosts(request_ms=2.5), Prior(alpha=0.6, offers=1.0))
+    policy = Controller(CostCurve((1,), (10,)), {"cheap": paper})
+    candidates = [
+        Candidate(id="drafts", drafters=("cheap",), room=50, k=2),
+        Candidate(id="plain", drafters=(), room=50),
+    ]
+    decision = policy.decide(candidates)
+    assert decision.shares == {"drafts": Share("cheap", 2)}
+    assert decision.shares["drafts"].speedup == pytest.approx(1.96 * 0.8)
+    assert decision.speedup == pytest.approx(2.96 / 2 * 0.8)
+
+
+def test_nothing_is_predicted_where_every_length_is_pinned():
+    policy = controller("cheap", target=TARGET)
+    drafted = ask(policy, k=3)
+    assert (drafted.speedup, drafted.shares["r0"].speedup) == (None, None)
+    assert ask(policy, k=0).speedup == 1.0
 
 
 def test_an_operator_sets_ceilings_by_batch_size():

@@ -77,7 +77,8 @@ def test_one_hiccup_hardly_matters():
 
 
 def test_draft_costs_follow():
-    live = LiveDraftCosts(DraftCosts(0.5, 0.1, CostCurve((1,), (4,))))
+    target = taught(0)
+    live = LiveDraftCosts(DraftCosts(0.5, 0.1, CostCurve((1,), (4,))), target)
     assert live.now.ms([3]) == pytest.approx(12.6)
     live.observe([3], 0, 25.2)
     assert live.now.ms([2, 1]) == pytest.approx(2 * (0.5 + 0.2 + 8))
@@ -85,6 +86,17 @@ def test_draft_costs_follow():
         live.observe([3], 0, 25.2)
     live.observe([3], 0, 2520)
     assert live.now.ms([3]) < 1.1 * 25.2
-    free = LiveDraftCosts(FREE)
+    free = LiveDraftCosts(FREE, target)
     free.observe([3], 0, 1.0)
     assert free.now.ms([3]) == 0
+
+
+def test_a_draft_nobody_measured_is_as_much_faster_as_the_target():
+    target = LiveCosts(CostCurve((1, 8), (30, 48)))
+    live = LiveDraftCosts(DraftCosts(passes=CostCurve((1,), (7.5,))), target)
+    target.observe(1, 0, 3.0)
+    assert live.now.ms([1]) == pytest.approx(0.75)
+    live.observe([1], 0, 5.0, caught_up=False)
+    assert live.now.ms([1]) == pytest.approx(0.75)
+    live.observe([1], 0, 0.25, caught_up=False)
+    assert live.now.ms([1]) == pytest.approx(0.25)

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from paceline.bench.peers import Comparison, Workload, compare, fastest_samples, find_llama_cpp
+from paceline.bench.peers.passes import (
+    Comparison,
+    Workload,
+    compare,
+    fastest_samples,
+    find_llama_cpp,
+)
 from paceline.errors import ConfigError
 
 WORK = Workload(model=Path("some.gguf"), rows=(1, 5), context=64, threads=2)

@@ -43,7 +43,7 @@ def find_llama_cpp(workload: Workload, binary: str | None) -> Passes:
     if binary:
         raise ConfigError(f"There is no program '{binary}'; give --bin the path of a llama-bench.")
     try:
-        from paceline.bench.llama_package import LlamaPackage  # noqa: PLC0415
+        from paceline.bench.peers.llama_package import LlamaPackage  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
             "llama.cpp is not here; name a llama-bench with --bin, or install llama-cpp-python."

@@ -7,7 +7,7 @@ from functools import partial
 
 import llama_cpp
 
-from paceline.bench.peers import Workload
+from paceline.bench.peers.passes import Workload
 from paceline.errors import ConfigError
 from paceline.kernels.probe import fastest_of_each
 

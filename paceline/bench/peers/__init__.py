@@ -1,0 +1,1 @@
+"""Other engines beside ours: their passes, and their tokens per second."""
