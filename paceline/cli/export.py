@@ -13,12 +13,12 @@ from paceline.cli import defaults
 def export(
     head: Annotated[Path, typer.Argument(help="Folder of a head.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write.")],
-    layout: Annotated[str, typer.Option("--format", help="speculators, eagle or medusa.")],
+    layout: Annotated[str, typer.Option("--format", help="speculators, eagle, medusa; or int8.")],
     target: Annotated[
         str, typer.Option("--target", "-m", help="The model that it drafts for.")
     ] = defaults.MODEL,
 ) -> None:
-    """Write a head as vLLM and SGLang load it."""
+    """Write a head as vLLM and SGLang load it, or as ours in a quarter of the bytes."""
     from paceline.models import load_model
     from paceline.train.export import export_head
 

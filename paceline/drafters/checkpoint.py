@@ -12,9 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paceline.drafters.int8 import SCALE, restored, scale_shapes
 from paceline.drafters.published import translate
 from paceline.errors import ConfigError, ModelFileError
 from paceline.models import LoadedModel
+from paceline.models.dequantize import INT8_FORMATS, SAFETENSORS_FORMATS
 from paceline.models.fields import Fields
 from paceline.models.hf_config import read_config
 from paceline.models.safetensors_file import SINGLE, read_safetensors
@@ -23,6 +25,8 @@ from paceline.models.safetensors_writer import write_safetensors, write_whole
 CONFIG = "config.json"
 EDGE_BYTES = 1 << 20
 FORMAT = 1
+INT8 = "int8"
+"""The key of config.json that says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,11 @@ class Checkpoint:
     config: Fields
     translated: Mapping[str, Tensor] | None = None
     """The tensors of a published layout, by our names."""
+
+    @property
+    def is_int8(self) -> bool:
+        """Whether the matrices are kept as int8; raises ModelFileError."""
+        return self.config.flag(INT8, False)
 
     def tensors(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
         """The tensors of these names and shapes, as float32.
@@ -45,9 +54,16 @@ class Checkpoint:
             found = {name: tuple(tensor.shape) for name, tensor in self.translated.items()}
             check_shapes(self.folder, found, shapes)
             return dict(self.translated)
-        file = read_safetensors(self.folder / SINGLE)
-        check_shapes(self.folder, {n: t.shape for n, t in file.tensors.items()}, shapes)
-        return {name: file.load(name, torch.float32) for name in shapes}
+        scales = scale_shapes(shapes) if self.is_int8 else {}
+        formats = SAFETENSORS_FORMATS | (INT8_FORMATS if scales else {})
+        file = read_safetensors(self.folder / SINGLE, formats)
+        check_shapes(
+            self.folder, {n: t.shape for n, t in file.tensors.items()}, {**shapes, **scales}
+        )
+        loaded = {name: file.load(name, torch.float32) for name in (*shapes, *scales)}
+        for name in (scale.removesuffix(SCALE) for scale in scales):
+            loaded[name] = restored(loaded[name], loaded.pop(name + SCALE))
+        return loaded
 
 
 Shapes = Mapping[str, tuple[int, ...]]

@@ -18,7 +18,7 @@ from paceline.drafters.eagle_layer import EagleLayer, EagleShape
 from paceline.drafters.feature_cache import FeatureCache, Known, Piece
 from paceline.drafters.features import states
 from paceline.drafters.host import Host
-from paceline.drafters.parts import TargetParts, laid_out, linear
+from paceline.drafters.parts import TargetParts, linear
 from paceline.errors import ConfigError
 from paceline.kernels.batch import Batch, KVTensors, PassOutput, Segment
 from paceline.models import LoadedModel
@@ -96,7 +96,8 @@ def load_layer(found: Checkpoint, target: LoadedModel) -> EagleLayer:
     if len(ids or range(spec.vocab_size)) != shape.vocab_size or len(set(ids)) != len(ids):
         raise config.fault("draft_ids", f"are not {shape.vocab_size} ids")
     tensors = found.tensors(shape.tensor_shapes())
-    return EagleLayer(shape, tensors, TargetParts.of(target), torch.tensor(ids) if ids else None)
+    drafted = torch.tensor(ids) if ids else None
+    return EagleLayer(shape, tensors, TargetParts.of(target), drafted, found.is_int8)
 
 
 class LayerRunner:
@@ -108,9 +109,7 @@ class LayerRunner:
         self._execute = executor(layer.program(), target.native)
         sizes = (1, host.num_slots, shape.num_kv_heads, shape.head_size)
         self._kv = KVTensors.zeros(sizes, target.dtype, target.device)
-        self._fuse = (
-            laid_out(layer.tensors["fuse"], layer.parts.head.weight) if shape.fuses else None
-        )
+        self._fuse = layer.matrix("fuse") if shape.fuses else None
         self._vocab_size = target.spec.vocab_size
 
     def features(self, seen: Observation) -> Tensor:

@@ -52,6 +52,11 @@ def i64(blocks: Bytes) -> Floats:
     return blocks.view(np.dtype("<i8")).astype(np.float32)
 
 
+def i8(blocks: Bytes) -> Floats:
+    """Integers of a byte."""
+    return blocks.view(np.int8).astype(np.float32)
+
+
 def boolean(blocks: Bytes) -> Floats:
     """A byte, 0 or 1."""
     return blocks.astype(np.float32)
@@ -245,3 +250,5 @@ SAFETENSORS_FORMATS: dict[str, Format] = {"F32": F32, "F16": F16, "BF16": BF16}
 """Formats by their name in safetensors."""
 INDEX_FORMATS = {"I64": Format("I64", 1, 8, i64), "BOOL": Format("BOOL", 1, 1, boolean)}
 """Those of tables of ids, which no model's weights have."""
+INT8_FORMATS = {"I8": Format("I8", 1, 1, i8)}
+"""That of heads, whose scales are tensors of their own."""

@@ -16,6 +16,7 @@ NAMES = {
     torch.float16: "F16",
     torch.bfloat16: "BF16",
     torch.int64: "I64",
+    torch.int8: "I8",
     torch.bool: "BOOL",
 }
 

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from paceline.drafters.eagle import KIND
 from paceline.drafters.eagle_layer import EagleShape
-from paceline.drafters.parts import TargetParts, dense
+from paceline.drafters.parts import TargetParts, dense, linear
 from paceline.models import LoadedModel
 from paceline.models.spec import rope_frequencies
 from paceline.plan.isotonic import isotonic
@@ -40,7 +40,7 @@ LEAST = 100
 BIN_EDGES = (0, 0.3, 0.5, 0.65, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.993, 1)
 """Shares of the guesses by rising confidence: bins are narrow where it is high, for deep paths
 are made of such guesses."""
-CHUNK_ROWS = 4
+CHUNK_ROWS = 2
 
 Pair = tuple[Tensor, Tensor]
 
@@ -130,7 +130,7 @@ class Layer(torch.nn.Module):
 
 def norm(x: Tensor, scale: Tensor, eps: float) -> Tensor:
     """RMSNorm of x[..., E]."""
-    return functional.rms_norm(x, scale.shape, scale, eps)
+    return functional.rms_norm(x.float(), scale.shape, scale, eps)
 
 
 class EagleObjective:
@@ -149,11 +149,8 @@ class EagleObjective:
         self._last = target.spec.num_layers - 1
         self.captured_layers = tuple(sorted({*shape.layers, self._last}))
         self._parts = TargetParts.of(target)
-        self._table, self._full_head = (
-            dense(self._parts.embed.table),
-            dense(self._parts.head.weight),
-        )
-        self._head = self._full_head if draft_ids is None else self._full_head[draft_ids]
+        self._vocab_size = target.spec.vocab_size
+        self._head = dense(self._parts.head.weight, draft_ids)
         self.module = Layer(shape, seed, self._head)
 
     def loss(self, ids: Tensor, states: dict[int, Tensor], generator: torch.Generator) -> Tensor:
@@ -173,16 +170,15 @@ class EagleObjective:
         return total
 
     def _law(self, normed: Tensor) -> Tensor:
-        """The target's probabilities of the drafted ids[B, T, vocabulary]."""
-        law = functional.linear(normed, self._full_head).softmax(-1)
-        return law if self._ids is None else law[..., self._ids]
+        """The target's law[B, T, vocabulary] among the drafted ids; the others are not computed."""
+        return functional.linear(normed, self._head).softmax(-1)
 
     def _steps_of(
         self, ids: Tensor, states: dict[int, Tensor], steps: int, noise: torch.Generator | None
     ) -> list[Tensor]:
         """out[B, T - 1, E] of each step; row i is token i + 1, and row i < step means nothing."""
-        table_scale = self._parts.embed.scale
-        embedded = functional.embedding(ids[:, 1:], self._table) * table_scale
+        table, read = self._parts.embed, ids[:, 1:]
+        embedded = dense(table.table, read.flatten()).view(*read.shape, -1) * table.scale
         picked = [states[layer] for layer in self.shape.layers]
         true = self.module.fused(picked) if self.shape.fuses else self._parts.normed(picked[0])
         feature = true[:, :-1]
@@ -220,9 +216,14 @@ class EagleObjective:
         """Mean cross-entropy where the token is one of the drafted ids."""
         if self._ids is None:
             return float(functional.cross_entropy(logits.flatten(0, 1), wanted.flatten()))
-        place = torch.full((len(self._full_head),), -100)
+        place = torch.full((self._vocab_size,), -100)
         place[self._ids] = torch.arange(len(self._ids))
         return float(functional.cross_entropy(logits.flatten(0, 1), place[wanted].flatten()))
+
+    def _full_law(self, normed: Tensor) -> Tensor:
+        """The target's law[B, T, V]."""
+        rows = linear(normed.flatten(0, 1), self._parts.head.weight)
+        return rows.softmax(-1).view(*normed.shape[:2], -1)
 
     def _full_ids(self, drafted: Tensor) -> Tensor:
         return drafted if self._ids is None else self._ids[drafted]
@@ -251,7 +252,7 @@ class EagleObjective:
         seen: list[list[Tensor]] = [[] for _ in range(CALIBRATED)]
         for ids, outs, states in self._chunks(captured, CALIBRATED):
             normed = self._parts.normed(states[self._last])[:, 1:]
-            law = functional.linear(normed, self._full_head).softmax(-1)  # [B, T - 1, V]
+            law = self._full_law(normed)  # [B, T - 1, V]
             alive = torch.ones_like(ids[:, 1:-CALIBRATED], dtype=torch.bool)
             for step, out in enumerate(outs):
                 rows = slice(step, step + alive.shape[1])

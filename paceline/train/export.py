@@ -1,4 +1,4 @@
-"""Heads in the layouts that other engines load."""
+"""Heads in the layouts that other engines load, and in ours with matrices of int8."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paceline.drafters.checkpoint import CONFIG, open_head
+from paceline.drafters.checkpoint import CONFIG, INT8, open_head, save_head
 from paceline.drafters.eagle import KIND as EAGLE_KIND
 from paceline.drafters.eagle import load_layer
 from paceline.drafters.eagle_layer import EagleLayer, EagleShape
+from paceline.drafters.int8 import GROUP, SCALE, quantize
 from paceline.drafters.medusa import KIND as MEDUSA_KIND
 from paceline.drafters.medusa import MedusaHeads
 from paceline.drafters.parts import TargetParts, dense
@@ -20,11 +21,11 @@ from paceline.drafters.published import EAGLE, EAGLE3_BESIDE, LAYER, NORMS
 from paceline.errors import ConfigError
 from paceline.models import LoadedModel
 from paceline.models.hf_config import read_config
-from paceline.models.safetensors_file import SINGLE
+from paceline.models.safetensors_file import SINGLE, read_safetensors
 from paceline.models.safetensors_writer import write_safetensors, write_whole
 
 SPECULATORS = "speculators"
-FORMATS = (EAGLE_KIND, MEDUSA_KIND, SPECULATORS)
+FORMATS = (EAGLE_KIND, MEDUSA_KIND, SPECULATORS, INT8)
 Written = tuple[dict[str, Any], dict[str, Tensor]]
 
 
@@ -37,6 +38,9 @@ def export_head(folder: Path, target: LoadedModel, layout: str, out: Path) -> No
     """
     if layout not in FORMATS:
         raise ConfigError(f"There is no format '{layout}'; known: {', '.join(FORMATS)}.")
+    if layout == INT8:
+        shrink(folder, out)
+        return
     kind = read_config(folder).text("kind", "")
     wanted = MEDUSA_KIND if layout == MEDUSA_KIND else EAGLE_KIND
     if kind and kind != wanted:
@@ -52,6 +56,31 @@ def export_head(folder: Path, target: LoadedModel, layout: str, out: Path) -> No
     halves = {n: t.bfloat16() if t.is_floating_point() else t for n, t in tensors.items()}
     write_safetensors(out / SINGLE, halves)
     write_whole(out / CONFIG, json.dumps(config, indent=1).encode() + b"\n")
+
+
+def shrink(folder: Path, out: Path) -> None:
+    """Write a head of ours with its matrices as int8 in groups of 32, a quarter of float32's size.
+
+    Raises:
+        ConfigError: it is a published one, has them already, or a width is no multiple of 32.
+        ModelFileError: the folder is damaged.
+    """
+    config = read_config(folder)
+    if "kind" not in config or INT8 in config:
+        raise ConfigError(f"{folder} is in {'int8' if INT8 in config else 'another'} layout.")
+    file = read_safetensors(folder / SINGLE)
+    kept: dict[str, Tensor] = {}
+    for name in file.tensors:
+        tensor = file.load(name, torch.float32)
+        if tensor.dim() != 2:
+            kept[name] = tensor
+        elif tensor.shape[1] % GROUP:
+            raise ConfigError(
+                f"{folder}: '{name}' has {tensor.shape[1]} inputs, not a {GROUP}fold."
+            )
+        else:
+            kept[name], kept[name + SCALE] = quantize(tensor)
+    save_head(out, {**config.values, INT8: True}, kept)
 
 
 def medusa(heads: MedusaHeads, target: LoadedModel) -> Written:

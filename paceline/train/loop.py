@@ -41,6 +41,8 @@ class Recipe:
     """Of the rate, at the end of the cosine."""
     seed: int = 0
     check_every: int = 25
+    bfloat16: bool = False
+    """Multiply in bfloat16, where a CPU has it in a fraction of the time; weights stay float32."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -152,10 +154,11 @@ def one_step(
     """Train on the rows of one step; return the loss."""
     picked = recipe.picked(step, len(captured.ids))
     generator = torch.Generator().manual_seed(recipe.seed << 32 | step)
-    loss = objective.loss(captured.ids[picked], captured.states(picked), generator)
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(objective.module.parameters(), 1.0)
-    optimizer.step(recipe.rate_at(step))
+    with torch.autocast("cpu", torch.bfloat16, enabled=recipe.bfloat16):
+        loss = objective.loss(captured.ids[picked], captured.states(picked), generator)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(objective.module.parameters(), 1.0)
+        optimizer.step(recipe.rate_at(step))
     return float(loss.detach())
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from paceline.drafters import int8
 from paceline.drafters.checkpoint import open_head
 from paceline.drafters.eagle import load_layer
 from paceline.drafters.medusa import MedusaHeads
 from paceline.drafters.parts import dense
 from paceline.engine import LLM
-from paceline.errors import ConfigError, ModelFileError
+from paceline.errors import ConfigError, ModelFileError, UnsupportedModelError
 from paceline.models import LoadedModel
 from paceline.models.dequantize import INDEX_FORMATS, SAFETENSORS_FORMATS
 from paceline.models.safetensors_file import read_safetensors
@@ -84,6 +85,61 @@ def test_a_published_head_drafts(
     outputs = llm.generate(PROMPTS[:2], params)
     assert [o.token_ids for o in outputs] == [o.token_ids for o in plain]
     assert all(o.counts.proposed for o in outputs)
+
+
+@pytest.mark.parametrize(("kind", "vocab"), [("eagle", 300), ("eagle3", None), ("medusa", None)])
+def test_a_head_of_int8_is_the_same_but_for_rounding(
+    kind: str, vocab: int | None, train_head: Train, target: LoadedModel, tmp_path: Path
+) -> None:
+    """Each number is within half a step of its group and a half-float's error of the step."""
+    folder, name = train_head(kind, vocab=vocab), "medusa" if kind == "medusa" else "eagle"
+    export_head(folder, target, "int8", tmp_path)
+    stored = read_safetensors(folder / "model.safetensors")
+    shapes = {n: t.shape for n, t in stored.tensors.items()}
+    found = open_head(name, str(tmp_path), target).tensors(shapes)
+    for each, weight in found.items():
+        before = stored.load(each, torch.float32)
+        groups = (-1, 32) if weight.dim() == 2 else (-1, len(weight))
+        steps = before.reshape(groups).abs().amax(1) / 127
+        room = steps * (0.51 + 127 / 2048) if weight.dim() == 2 else steps * 0
+        assert ((weight - before).reshape(groups).abs().amax(1) <= room + 127 * 2**-25).all()
+        if weight.dim() == 2:
+            codes, scale = int8.quantize(weight)
+            assert torch.equal(int8.restored(codes, scale), weight)
+    small, large = (
+        sum(p.stat().st_size for p in f.glob("*.safetensors")) for f in (tmp_path, folder)
+    )
+    assert small < 0.6 * large
+
+
+def test_a_head_of_int8_runs_as_int8_and_drafts(
+    train_head: Train, target: LoadedModel, tmp_path: Path, mini: LLM
+) -> None:
+    export_head(train_head("eagle", vocab=300), target, "int8", tmp_path)
+    layer = load_layer(open_head("eagle", str(tmp_path), target), target)
+    if target.native:
+        assert layer.matrix("gate").format == "Q8_0"  # type: ignore[union-attr]
+        assert torch.equal(dense(layer.matrix("gate")), layer.tensors["gate"])
+    params = SamplingParams(temperature=0, max_tokens=12)
+    plain = mini.generate(PROMPTS[:2], params, speculation=Speculation(k=0))
+    outputs = LLM("mini", draft=f"eagle:{tmp_path}").generate(PROMPTS[:2], params)
+    assert [o.token_ids for o in outputs] == [o.token_ids for o in plain]
+    assert all(o.counts.proposed for o in outputs)
+
+
+def test_what_cannot_be_int8_is_refused(
+    train_head: Train, target: LoadedModel, tmp_path: Path
+) -> None:
+    export_head(train_head("eagle"), target, "int8", tmp_path / "a")
+    with pytest.raises(ConfigError, match="is in int8 layout"):
+        export_head(tmp_path / "a", target, "int8", tmp_path / "b")
+    export_head(train_head("eagle"), target, "eagle", tmp_path / "c")
+    with pytest.raises(ConfigError, match="is in another layout"):
+        export_head(tmp_path / "c", target, "int8", tmp_path / "b")
+    config = json.loads((tmp_path / "a" / "config.json").read_text())
+    (tmp_path / "a" / "config.json").write_text(json.dumps(config | {"int8": False}))
+    with pytest.raises(UnsupportedModelError, match="I8"):
+        load_layer(open_head("eagle", str(tmp_path / "a"), target), target)
 
 
 def test_the_tables_of_ids_are_as_published(

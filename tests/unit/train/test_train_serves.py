@@ -14,8 +14,10 @@ from paceline.drafters.feature_cache import Piece
 from paceline.drafters.medusa import MedusaHeads
 from paceline.drafters.parts import linear
 from paceline.models import LoadedModel
+from paceline.models.safetensors_file import read_safetensors
 from paceline.runtime import Rows, Runner, pack
 from paceline.train.eagle import EagleObjective
+from paceline.train.eagle_shape import shape_of
 from tests.unit.train.conftest import Train
 
 TOKENS = [5, 300, 17, 2000, 44, 1234, 9, 77, 600, 31, 8, 1500]
@@ -53,6 +55,31 @@ def test_an_eagle_layer(
         at = base + step
         feature = out.hidden[0][-1:].clone()
         first = Piece([TOKENS[at]], at, slots[at : at + 1], slots[1:at], feature)
+
+
+def test_fewer_ids_are_taught_the_targets_law_among_them(target: LoadedModel) -> None:
+    """What the others would have had is spread in proportion; their logits are not computed."""
+    ids = torch.tensor([3, 77, 500, 2000])
+    laws = []
+    for drafted in (None, ids):
+        shape = shape_of(target.spec, 64, drafted, fused=False)
+        trained = EagleObjective(target, shape, drafted, steps=1, seed=0)
+        (states,) = states_of(target, trained.captured_layers).values()
+        laws.append(trained._law(trained._parts.normed(states)))
+    full, among = laws
+    assert among.shape[-1] == len(ids)
+    wanted = full[..., ids] / full[..., ids].sum(-1, keepdim=True)
+    torch.testing.assert_close(among, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_steps_in_bfloat16_are_near_those_in_float32(train_head: Train) -> None:
+    """Weights stay float32; two steps leave them about a rounding of bfloat16 apart."""
+    heads = [train_head("eagle", vocab=300, bfloat16=half) for half in (False, True)]
+    one, other = (read_safetensors(head / "model.safetensors") for head in heads)
+    for name in one.tensors:
+        left, right = (file.load(name, torch.float32) for file in (one, other))
+        assert not torch.equal(left, right) or left.dim() == 1
+        assert torch.norm(left - right) < 0.05 * torch.norm(left) + 0.05
 
 
 def test_medusa_heads(target: LoadedModel, train_head: Train) -> None:

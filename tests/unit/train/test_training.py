@@ -49,11 +49,18 @@ def stop_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "one_step", one_step)
 
 
-@pytest.mark.parametrize("kind", ["medusa", "eagle3"])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("medusa", {}), ("eagle3", {}), ("eagle", {"vocab": 500, "bfloat16": True})],
+)
 def test_a_killed_run_goes_on_to_the_same_weights(
-    kind: str, train_head: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    options: dict[str, Any],
+    train_head: Train,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recipe: dict[str, Any] = {"steps": 4, "check_every": 3, "seed": 3}
+    recipe: dict[str, Any] = {"steps": 4, "check_every": 3, "seed": 3, **options}
     whole = train_head(kind, **recipe)
     with monkeypatch.context() as patched:
         stop_after(3, patched)

@@ -1,0 +1,46 @@
+"""Matrices as int8 with a scale for each 32 inputs: a head in a quarter of float32's bytes.
+
+These are the numbers of GGUF's Q8_0, so that the native kernels read what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from paceline.models.mapped_file import Bytes
+from paceline.models.quantize import q8_0
+
+FORMAT = "Q8_0"
+GROUP, SCALE_BYTES = 32, 2
+SCALE = ".scale"
+"""What the name of a matrix's scales ends with."""
+
+
+def gguf_bytes(weight: Tensor) -> Bytes:
+    """The bytes of weight[O, I] as a Q8_0 tensor of GGUF; what came of int8 comes back the same."""
+    return q8_0(weight.float().reshape(-1, GROUP).numpy()).reshape(-1)
+
+
+def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """weight[O, I] -> int8[O, I] and scale[O, I / 32] float16; I is a multiple of 32."""
+    blocks = torch.from_numpy(gguf_bytes(weight)).view(-1, SCALE_BYTES + GROUP)
+    scale, numbers = blocks.split((SCALE_BYTES, GROUP), dim=1)
+    scale = scale.contiguous().view(torch.float16).view(len(weight), -1)
+    return numbers.contiguous().view(torch.int8).view(weight.shape), scale
+
+
+def restored(numbers: Tensor, scale: Tensor) -> Tensor:
+    """numbers[O, I], scale[O, I / 32] -> weight[O, I] float32."""
+    return (numbers.float().unflatten(1, (-1, GROUP)) * scale.float().unsqueeze(-1)).flatten(1)
+
+
+def scale_shapes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The scales that stand beside tensors of these shapes: one for each matrix."""
+    return {
+        name + SCALE: (shape[0], shape[1] // GROUP)
+        for name, shape in shapes.items()
+        if len(shape) == 2
+    }

@@ -1,0 +1,1 @@
+"""What is run from a checkout: how the embedded model and the heads were made."""
