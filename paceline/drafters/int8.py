@@ -27,14 +27,15 @@ def gguf_bytes(weight: Tensor) -> Bytes:
 def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
     """weight[O, I] -> int8[O, I] and scale[O, I / 32] float16; I is a multiple of 32."""
     blocks = torch.from_numpy(gguf_bytes(weight)).view(-1, SCALE_BYTES + GROUP)
-    scale, numbers = blocks.split((SCALE_BYTES, GROUP), dim=1)
+    scale, numbers = blocks[:, :SCALE_BYTES], blocks[:, SCALE_BYTES:]
     scale = scale.contiguous().view(torch.float16).view(len(weight), -1)
     return numbers.contiguous().view(torch.int8).view(weight.shape), scale
 
 
 def restored(numbers: Tensor, scale: Tensor) -> Tensor:
     """numbers[O, I], scale[O, I / 32] -> weight[O, I] float32."""
-    return (numbers.float().unflatten(1, (-1, GROUP)) * scale.float().unsqueeze(-1)).flatten(1)
+    groups = numbers.float().view(len(numbers), -1, GROUP)
+    return (groups * scale.float().unsqueeze(-1)).flatten(1)
 
 
 def scale_shapes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

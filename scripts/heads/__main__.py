@@ -22,7 +22,7 @@ OPTIONS = (
 
 def paceline(*arguments: str) -> None:
     """One command; raises SystemExit where it fails."""
-    if code := main(arguments):
+    if code := main(list(arguments)):
         raise SystemExit(code)
 
 
