@@ -1,6 +1,6 @@
 // Attention of some rows of one request through one key/value head, for any lanes.
 //
-// A row's keys stand in their logical order: the context, its ancestors in this pass, it Keys
+// A row's keys stand in their logical order: the context, its ancestors in this pass, itself. Keys
 // and values of the context are read once for all rows and heads of the task. Each score is summed
 // along the head, each output along the keys, one by one; the softmax's sum goes by logical index
 // modulo 16. So a row's bits depend on its own path alone.

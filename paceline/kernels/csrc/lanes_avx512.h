@@ -63,7 +63,6 @@ struct Avx512Lanes {
     return _mm512_madd_epi16(pair, quads((const int8_t*)two));
   }
   static inline I32 add(I32 a, I32 b) { return _mm512_add_epi32(a, b); }
-  static inline I32 sub(I32 a, I32 b) { return _mm512_sub_epi32(a, b); }
 
   static inline F32 real(I32 a) { return _mm512_cvtepi32_ps(a); }
   static inline F32 all(float a) { return _mm512_set1_ps(a); }
