@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
+from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 
 from paceline.kernels.packed import PackedWeight, pack, source_bytes
-from paceline.kernels.probe import Limits, fastest_of_each
+from paceline.kernels.probe import Limits, times_beside_limits
 from paceline.plan.roofline import Machine, Weights, pass_time_s
 
 IN_FEATURES = 1536
@@ -29,6 +31,7 @@ class ProductCost:
     in_features: int
     rows: int
     ms: float
+    """The median of all turns."""
     gb_per_s: float
     """Weight bytes over time."""
     gops: float
@@ -44,25 +47,35 @@ class ProductCost:
 
 
 def measure_products(
-    weight: PackedWeight, rows: Sequence[int], limits: Limits
-) -> Iterator[ProductCost]:
-    """Time one weight for each number of rows."""
+    weights: Sequence[PackedWeight], rows: Sequence[int]
+) -> tuple[list[ProductCost], Limits]:
+    """Time each weight for each number of rows, and the machine's limits in the same turns."""
+    sizes = list(product(weights, rows))
+    works = [partial(each.linear, torch.ones(count, each.in_features)) for each, count in sizes]
+    found, limits = times_beside_limits(works)
+    costs = [
+        product_cost(weight, count, median(seconds), limits)
+        for (weight, count), seconds in zip(sizes, found, strict=True)
+    ]
+    return costs, limits
+
+
+def product_cost(weight: PackedWeight, rows: int, seconds: float, limits: Limits) -> ProductCost:
+    """The measurement beside what the machine would take."""
     machine = Machine(bytes_per_s=limits.bytes_per_s, flops_per_s=limits.ops_per_s)
     sizes = Weights(weight_bytes=weight.nbytes, params=math.prod(weight.shape))
-    works = [partial(weight.linear, torch.ones(count, weight.in_features)) for count in rows]
-    for count, seconds in zip(rows, fastest_of_each(works), strict=True):
-        bytes_per_s = weight.nbytes / seconds
-        yield ProductCost(
-            weight_format=weight.format,
-            out_features=weight.out_features,
-            in_features=weight.in_features,
-            rows=count,
-            ms=1e3 * seconds,
-            gb_per_s=bytes_per_s / 1e9,
-            gops=2 * sizes.params * count / seconds / 1e9,
-            percent_of_stream=100 * bytes_per_s / limits.bytes_per_s,
-            limit_ms=1e3 * pass_time_s(machine, sizes, count),
-        )
+    bytes_per_s = weight.nbytes / seconds
+    return ProductCost(
+        weight_format=weight.format,
+        out_features=weight.out_features,
+        in_features=weight.in_features,
+        rows=rows,
+        ms=1e3 * seconds,
+        gb_per_s=bytes_per_s / 1e9,
+        gops=2 * sizes.params * rows / seconds / 1e9,
+        percent_of_stream=100 * bytes_per_s / limits.bytes_per_s,
+        limit_ms=1e3 * pass_time_s(machine, sizes, rows),
+    )
 
 
 def blank_weight(weight_format: str) -> PackedWeight:

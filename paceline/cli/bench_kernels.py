@@ -22,6 +22,7 @@ Context = Annotated[int, typer.Option("--context", min=0, help="Tokens before th
 
 ROWS = "1,5,8,16"
 CONTEXT = 256
+TURNS = 15
 
 
 def kernels(
@@ -41,17 +42,15 @@ def kernels(
 ) -> None:
     """Time the native products by format and rows, beside bandwidth and arithmetic's peak."""
     from paceline.bench import kernels as products
-    from paceline.kernels.probe import measure_limits
 
     counts = parse_rows(rows)
     use_cores(threads)
-    limits = measure_limits()
     if model is None:
         weights = [products.blank_weight(name) for name in formats or ("Q4_K", "Q6_K", "Q8_0")]
     else:
         found = products.largest_of_each_format(load_native(model).weights.values())
         weights = [weight for weight in found if not formats or weight.format in formats]
-    costs = [c for weight in weights for c in products.measure_products(weight, counts, limits)]
+    costs, limits = products.measure_products(weights, counts)
     if as_json:
         print(json.dumps({"products": [c.as_record() for c in costs]}))
         return
@@ -75,26 +74,28 @@ def rows(
     model: options.Model,
     counts: Rows = ROWS,
     context: Context = CONTEXT,
+    turns: Annotated[int, typer.Option(min=1, help="Passes of each number of rows.")] = TURNS,
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
-    """Time a model's whole pass by its rows, all with logits, beside the physical limit."""
-    from paceline.kernels.probe import measure_limits
+    """Time a model's whole pass by its rows, all with logits, beside the physical limit.
 
+    Times are medians; ± is half of what lies between the quartiles.
+    """
     wanted = parse_rows(counts)
     use_cores(threads)
-    limits = measure_limits()
-    costs = measure(load_native(model), wanted, context, limits)()
+    costs, limits = passes_of(load_native(model), wanted, context, turns)()
     if as_json:
         print(json.dumps({"rows": [cost.as_record() for cost in costs]}))
         return
     print_limits(limits)
     print_table(
-        ("rows", "ms", "× first", "GB/s", "% of stream", "limit, ms", "× limit"),
+        ("rows", "ms", "±", "× first", "GB/s", "% of stream", "limit, ms", "× limit"),
         [
             (
                 str(cost.rows),
-                *(f"{cost.ms:.2f}", f"{cost.ms / costs[0].ms:.2f}", f"{cost.gb_per_s:.1f}"),
+                *(f"{cost.ms:.2f}", f"{(cost.quartiles_ms[1] - cost.quartiles_ms[0]) / 2:.2f}"),
+                *(f"{cost.ms / costs[0].ms:.2f}", f"{cost.gb_per_s:.1f}"),
                 f"{100e9 * cost.gb_per_s / limits.bytes_per_s:.0f}",
                 *(f"{cost.limit_ms:.2f}", f"{cost.ms / cost.limit_ms:.2f}"),
             )
@@ -131,14 +132,14 @@ def load_native(model: str) -> LoadedModel:
         return load_model(model, kernels="native", progress=report)
 
 
-def measure(
-    model: LoadedModel, counts: Sequence[int], context: int, limits: Limits
-) -> Callable[[], list[PassCost]]:
-    """Times the model's passes when called."""
+def passes_of(
+    model: LoadedModel, counts: Sequence[int], context: int, turns: int
+) -> Callable[[], tuple[list[PassCost], Limits]]:
+    """Times the model's passes when called, beside the machine's limits."""
     from paceline.bench.rows import measure_passes, weights_read
 
     kv, sizes = model.allocate_kv(context + max(counts)), weights_read(model.program)
-    return lambda: list(measure_passes(model.forward, kv, sizes, counts, limits))
+    return lambda: measure_passes(model.forward, kv, sizes, counts, turns)
 
 
 def print_limits(limits: Limits) -> None:

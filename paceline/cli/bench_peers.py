@@ -14,8 +14,8 @@ from paceline.cli.bench_kernels import (
     CONTEXT,
     Context,
     load_native,
-    measure,
     parse_rows,
+    passes_of,
     print_table,
     use_cores,
 )
@@ -147,9 +147,8 @@ def run(
 
 def compare_passes(given: Mapping[str, Any]) -> None:
     """Time passes over a GGUF file by turns with llama.cpp's."""
-    from paceline.bench.peers.passes import Workload, compare, find_llama_cpp
+    from paceline.bench.peers.passes import PASSES, Workload, compare, find_llama_cpp
     from paceline.errors import ConfigError, UnknownNameError
-    from paceline.kernels.probe import measure_limits
 
     for name in given["engine"] or ():
         if name != LLAMA:
@@ -161,8 +160,8 @@ def compare_passes(given: Mapping[str, Any]) -> None:
     context = given["context"]
     workload = Workload(model=Path(loaded.path), rows=wanted, context=context, threads=used)
     peer = find_llama_cpp(workload, given["binary"])
-    passes = measure(loaded, wanted, context, measure_limits())
-    found = compare(lambda: [cost.ms for cost in passes()], peer, wanted, given["turns"])
+    passes = passes_of(loaded, wanted, context, PASSES)
+    found = compare(lambda: [cost.ms for cost in passes()[0]], peer, wanted, given["turns"])
     if given["as_json"]:
         print(json.dumps({"engine": LLAMA, "rows": [each.as_record() for each in found]}))
         return

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from paceline.kernels.library import library
 from paceline.kernels.packed import buffer
@@ -13,7 +13,7 @@ from paceline.kernels.packed import buffer
 READ_BYTES = 1 << 28
 """More than any cache near the cores holds."""
 ROUNDS = 1 << 20
-REPEATS = 5
+TURNS = 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,28 +28,41 @@ class Limits:
 
 def measure_limits() -> Limits:
     """Read memory and multiply for about a second; raises ConfigError without the library."""
+    return times_beside_limits(())[1]
+
+
+def times_beside_limits(
+    works: Sequence[Callable[[], object]], turns: int = TURNS
+) -> tuple[list[list[float]], Limits]:
+    """Seconds by work and turn, and what the machine sustained in the same turns, by the median.
+
+    Raises:
+        ConfigError: the native library was not built.
+    """
     lib, memory = library(), buffer(READ_BYTES)
     memory.fill_(1)  # pages of its own, not one shared page of zeros
-    read_s = fastest(lambda: lib.pl_read_all(memory.data_ptr(), READ_BYTES))
-    multiply_s = fastest(lambda: lib.pl_multiply(ROUNDS))
-    return Limits(
-        bytes_per_s=READ_BYTES / read_s, ops_per_s=2 * lib.pl_multiply(1) * ROUNDS / multiply_s
+    reads, products, *found = times_of_each(
+        [
+            lambda: lib.pl_read_all(memory.data_ptr(), READ_BYTES),
+            lambda: lib.pl_multiply(ROUNDS),
+            *works,
+        ],
+        turns,
     )
+    limits = Limits(
+        bytes_per_s=READ_BYTES / median(reads),
+        ops_per_s=2 * lib.pl_multiply(1) * ROUNDS / median(products),
+    )
+    return found, limits
 
 
-def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Seconds of the fastest of some runs, after one to warm up."""
-    return fastest_of_each([work], repeats)[0]
-
-
-def fastest_of_each(works: Sequence[Callable[[], object]], repeats: int = REPEATS) -> list[float]:
-    """Seconds of each work's fastest run; they take turns, so that a busy spell slows all alike."""
-    found = [math.inf] * len(works)
-    for work in works:
-        work()
-    for _ in range(repeats):
-        for index, work in enumerate(works):
+def times_of_each(works: Sequence[Callable[[], object]], turns: int) -> list[list[float]]:
+    """Seconds by work and turn, after one turn to warm up: a busy spell slows all works alike."""
+    found: list[list[float]] = [[] for _ in works]
+    for turn in range(turns + 1):
+        for work, seconds in zip(works, found, strict=True):
             start = time.perf_counter()
             work()
-            found[index] = min(found[index], time.perf_counter() - start)
+            if turn:
+                seconds.append(time.perf_counter() - start)
     return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from functools import partial
+from statistics import median
 
 import llama_cpp
 
-from paceline.bench.peers.passes import Workload
+from paceline.bench.peers.passes import PASSES, Workload
 from paceline.errors import ConfigError
-from paceline.kernels.probe import fastest_of_each
+from paceline.kernels.probe import times_of_each
 
 
 @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
@@ -42,9 +43,9 @@ class LlamaPackage:
             self._decode(0, workload.context)
 
     def run(self) -> list[float]:
-        """The fastest pass for each number of rows, in ms."""
+        """The median of three passes for each number of rows, in ms."""
         works = [partial(self._verify, count) for count in self.workload.rows]
-        return [1e3 * seconds for seconds in fastest_of_each(works, repeats=3)]
+        return [1e3 * median(seconds) for seconds in times_of_each(works, PASSES)]
 
     def _verify(self, rows: int) -> None:
         memory = llama_cpp.llama_get_memory(self._context)

@@ -13,12 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from paceline.errors import ConfigError
 
 Passes = Callable[[], list[float]]
-"""Runs a pass for each number of rows; returns their milliseconds."""
+"""Runs some passes for each number of rows; returns their median milliseconds."""
+
+PASSES = 3
+"""Of each number of rows, in each turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,22 +56,24 @@ def find_llama_cpp(workload: Workload, binary: str | None) -> Passes:
 
 
 def run_llama_bench(binary: str, workload: Workload) -> list[float]:
-    """The fastest of three passes for each number of rows, in ms; raises ConfigError."""
+    """The median of three passes for each number of rows, in ms; raises ConfigError."""
     rows = ",".join(map(str, workload.rows))
-    options = f"-t {workload.threads} -n 0 -d {workload.context} -r 3 -p {rows} -o json".split()
+    options = (
+        f"-t {workload.threads} -n 0 -d {workload.context} -r {PASSES} -p {rows} -o json".split()
+    )
     command = [binary, "-m", str(workload.model), *options]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         last = ran.stderr.strip().splitlines()[-1:] or ["no message"]
         raise ConfigError(f"{binary} failed with code {ran.returncode}: {last[0]:.200}")
-    return fastest_samples(ran.stdout, workload.rows)
+    return median_samples(ran.stdout, workload.rows)
 
 
-def fastest_samples(printed: str, rows: Sequence[int]) -> list[float]:
+def median_samples(printed: str, rows: Sequence[int]) -> list[float]:
     """llama-bench's JSON -> ms by rows; raises ConfigError where one is missing."""
     try:
         tests: list[dict[str, Any]] = json.loads(printed)
-        found = {test["n_prompt"]: min(test["samples_ns"]) / 1e6 for test in tests}
+        found = {test["n_prompt"]: median(test["samples_ns"]) / 1e6 for test in tests}
         return [found[count] for count in rows]
     except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise ConfigError("This llama-bench prints no such JSON; take a newer one.") from error
@@ -75,7 +81,7 @@ def fastest_samples(printed: str, rows: Sequence[int]) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One number of rows; the fastest pass of each engine."""
+    """One number of rows; each engine's median turn."""
 
     rows: int
     ms: float
@@ -94,10 +100,8 @@ class Comparison:
 def compare(ours: Passes, peers: Passes, rows: Sequence[int], rounds: int) -> list[Comparison]:
     """Run both by turns, so that a busy spell slows both."""
     pairs = [(ours(), peers()) for _ in range(rounds)]
-    best = [
-        [min(column) for column in zip(*side, strict=True)] for side in zip(*pairs, strict=True)
-    ]
+    middle = [map(median, zip(*side, strict=True)) for side in zip(*pairs, strict=True)]
     return [
         Comparison(rows=count, ms=own, peer_ms=peer)
-        for count, own, peer in zip(rows, *best, strict=True)
+        for count, own, peer in zip(rows, *middle, strict=True)
     ]

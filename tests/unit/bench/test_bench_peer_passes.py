@@ -12,8 +12,8 @@ from paceline.bench.peers.passes import (
     Comparison,
     Workload,
     compare,
-    fastest_samples,
     find_llama_cpp,
+    median_samples,
 )
 from paceline.errors import ConfigError
 
@@ -37,7 +37,7 @@ def test_the_program_is_asked_for_the_same_rows_context_and_threads(tmp_path):
     body = (
         f"open({str(asked)!r}, 'w').write(' '.join(sys.argv[1:]))\nprint({json.dumps(PRINTED)!r})"
     )
-    assert find_llama_cpp(WORK, program(tmp_path, body))() == [2.5, 8.0]
+    assert find_llama_cpp(WORK, program(tmp_path, body))() == [2.5, 8.5]
     assert asked.read_text() == "-m some.gguf -t 2 -n 0 -d 64 -r 3 -p 1,5 -o json"
 
 
@@ -58,17 +58,19 @@ def test_a_program_that_is_not_there():
 )
 def test_json_of_another_kind(printed):
     with pytest.raises(ConfigError, match="newer"):
-        fastest_samples(printed, (1,))
+        median_samples(printed, (1,))
 
 
-def test_engines_take_turns_and_the_fastest_pass_counts():
+def test_engines_take_turns_and_the_median_turn_counts():
     turns = []
 
     def engine(name, *passes):
         results = iter(passes)
         return lambda: turns.append(name) or next(results)
 
-    found = compare(engine("o", [2, 9], [3, 6]), engine("p", [8, 8], [4, 9]), (1, 5), rounds=2)
-    assert turns == ["o", "p"] * 2
+    found = compare(
+        engine("o", [2, 9], [3, 6], [1, 5]), engine("p", [8, 8], [4, 9], [3, 1]), (1, 5), rounds=3
+    )
+    assert turns == ["o", "p"] * 3
     assert found == [Comparison(rows=1, ms=2, peer_ms=4), Comparison(rows=5, ms=6, peer_ms=8)]
     assert found[1].as_record() == {"rows": 5, "ms": 6, "peer_ms": 8, "ratio": 0.75}

@@ -16,11 +16,28 @@ from paceline.kernels.library import library
 from paceline.kernels.native import NativeProgram
 from paceline.kernels.ops import Linear
 from paceline.kernels.packed import pack, source_bytes
-from paceline.kernels.probe import Limits, fastest_of_each, measure_limits
+from paceline.kernels.probe import (
+    READ_BYTES,
+    ROUNDS,
+    Limits,
+    measure_limits,
+    times_beside_limits,
+    times_of_each,
+)
 from paceline.plan.roofline import Weights
 from tests.tiny_models import SPECS, Bench
 
 LIMITS = Limits(bytes_per_s=10e9, ops_per_s=100e9)
+
+
+@pytest.fixture
+def known_limits(monkeypatch):
+    """The works are timed, and the machine is said to give `LIMITS`."""
+    for place in ("kernels", "rows"):
+        monkeypatch.setattr(
+            f"paceline.bench.{place}.times_beside_limits",
+            lambda works, turns=1: (times_beside_limits(works, turns)[0], LIMITS),
+        )
 
 
 def test_limits_count_what_was_read_and_multiplied():
@@ -30,9 +47,10 @@ def test_limits_count_what_was_read_and_multiplied():
     assert library().pl_multiply(3) == 3 * library().pl_multiply(1)
 
 
-def test_a_product_stands_beside_the_longer_of_its_two_limits():
+def test_a_product_stands_beside_the_longer_of_its_two_limits(known_limits):
     weight = blank_weight("Q4_K")
-    one, many = measure_products(weight, (1, 32), LIMITS)
+    (one, many), limits = measure_products([weight], (1, 32))
+    assert limits == LIMITS
     params = OUT_FEATURES * IN_FEATURES
     assert one.limit_ms == pytest.approx(1e3 * weight.nbytes / 10e9)
     assert many.limit_ms == pytest.approx(1e3 * 2 * 32 * params / 100e9)
@@ -58,16 +76,34 @@ def test_a_pass_reads_the_matrices_it_multiplies_with_and_no_other_row_of_the_em
 
 def test_works_take_turns():
     order = []
-    found = fastest_of_each([lambda: order.append("a"), lambda: order.append("b")], repeats=2)
+    found = times_of_each([lambda: order.append("a"), lambda: order.append("b")], turns=2)
     assert order == ["a", "b"] * 3
-    assert len(found) == 2
-    assert min(found) >= 0
+    assert [len(seconds) for seconds in found] == [2, 2]
+    assert min(map(min, found)) >= 0
 
 
-def test_a_pass_reads_its_context_too():
+def test_the_machine_s_limits_are_measured_in_the_works_turns(monkeypatch):
+    def take_turns(works, turns):
+        assert len(works) == 3
+        assert works[-1] is work
+        assert turns == 3
+        return [[0.5, 0.4, 0.6], [0.3, 0.25, 0.1], [7.0, 8.0, 9.0]]
+
+    def work() -> None: ...
+
+    monkeypatch.setattr("paceline.kernels.probe.times_of_each", take_turns)
+    operations = 2 * library().pl_multiply(1) * ROUNDS
+    limits = Limits(bytes_per_s=READ_BYTES / 0.5, ops_per_s=operations / 0.25)
+    assert times_beside_limits([work], 3) == ([[7.0, 8.0, 9.0]], limits)
+
+
+def test_a_pass_reads_its_context_too(known_limits):
     bench = Bench(SPECS["grouped heads, tied"], num_slots=40)
     sizes = Weights(weight_bytes=1e6, params=2e6)
-    costs = list(measure_passes(NativeProgram(bench.program).run, bench.kv, sizes, (1, 8), LIMITS))
+    costs, limits = measure_passes(
+        NativeProgram(bench.program).run, bench.kv, sizes, (1, 8), turns=3
+    )
+    assert limits == LIMITS
     assert [cost.rows for cost in costs] == [1, 8]
     slot_bytes = 2 * 2 * 2 * 16 * 4  # keys and values, layers, heads, size, float32
     for cost in costs:
