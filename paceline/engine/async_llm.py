@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -19,6 +20,7 @@ from paceline.errors import EngineError
 from paceline.types import Delta, Output, Request, SamplingParams, Speculation
 
 T = TypeVar("T")
+log = logging.getLogger("paceline.engine")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,9 @@ class AsyncLLM:
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._open: dict[str, tuple[Batch, int]] = {}
         """Running requests: their batch and their place in it; the engine thread's alone."""
-        self._closed = False
+        self._door = threading.Lock()
+        """Held while a call is queued: none comes behind the one that ends the thread."""
+        self._closed = self._ended = False
         self._thread = threading.Thread(target=self._run, name="paceline-engine", daemon=True)
         self._thread.start()
 
@@ -114,20 +118,23 @@ class AsyncLLM:
 
     async def call(self, call: Callable[[], T]) -> T:
         """The result of a call on the engine's thread, between two steps; raises what it raises."""
-        if self._closed or not self.is_alive:
-            raise EngineError("The engine is closed.")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._calls.put(partial(_answer, call, loop, future))
+        with self._door:
+            if self._closed or not self.is_alive:
+                raise EngineError("The engine is closed.")
+            self._calls.put(partial(_answer, call, loop, future))
         return await future
 
     def abort(self, batch: Batch) -> None:
         """End what still runs of a batch before the next step; from any thread, at once."""
-        self._calls.put(lambda: self._abort(batch))
+        self._calls.put(partial(self._abort_or_log, batch))
 
     def close(self) -> None:
         """End every request and the thread."""
-        self._calls.put(self._close)
+        with self._door:
+            self._closed = True
+            self._calls.put(self._end)
         self._thread.join()
 
     async def __aenter__(self) -> AsyncLLM:
@@ -138,15 +145,15 @@ class AsyncLLM:
 
     def _run(self) -> None:
         """The engine's thread: calls between steps, steps while a request is open."""
-        while not self._closed:
-            while not self._closed and (not self._open or not self._calls.empty()):
+        while not self._ended:
+            while not self._ended and (not self._open or not self._calls.empty()):
                 self._calls.get()()
             if self._open:
                 self._step()
 
-    def _close(self) -> None:
+    def _end(self) -> None:
         self._fail("The engine was closed.")
-        self._closed = True
+        self._ended = True
 
     def _add(self, batch: Batch, requests: Sequence[Request]) -> None:
         engine = self.llm.engine
@@ -159,9 +166,16 @@ class AsyncLLM:
             raise
 
     def _abort(self, batch: Batch) -> None:
-        for request_id in batch.ids:
-            if self._open.pop(request_id, None):
-                self.llm.engine.abort(request_id)
+        with contextlib.ExitStack() as aborts:
+            for request_id in batch.ids:
+                if self._open.pop(request_id, None):
+                    aborts.callback(self.llm.engine.abort, request_id)
+
+    def _abort_or_log(self, batch: Batch) -> None:
+        try:
+            self._abort(batch)
+        except Exception:
+            log.exception("a drafter could not forget a request that was aborted")
 
     def _step(self) -> None:
         engine, arrived = self.llm.engine, defaultdict[Batch, list[Event]](list)

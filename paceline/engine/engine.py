@@ -5,29 +5,22 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
+from contextlib import ExitStack
 
 from paceline.config import EngineConfig
-from paceline.drafters import (
-    OFF,
-    PREDICTION,
-    Drafter,
-    Host,
-    LiveDrafter,
-    layers_of,
-    parse_drafter,
-)
+from paceline.drafters import OFF, PREDICTION, Drafter, Host
 from paceline.engine.beam import Search
 from paceline.engine.beam_drafts import DRAFTING, Speculator
+from paceline.engine.loaded import LoadedDrafters
 from paceline.engine.room import build_pool, context_of
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.sequence import Limits, Sequence
 from paceline.engine.settings import check_ids, check_structured
 from paceline.engine.step import Step
-from paceline.errors import ConfigError, RequestError, UnknownNameError
+from paceline.errors import RequestError, UnknownNameError
 from paceline.models import LoadedModel
 from paceline.plan.decision import BudgetFor, Candidate, Decision, Mode, Share
-from paceline.registry import OptionString
+from paceline.plan.decision import Limits as DraftLimits
 from paceline.runtime import Runner
 from paceline.sampling.grammar import Grammars
 from paceline.types import (
@@ -40,15 +33,7 @@ from paceline.types import (
     Speculation,
     StepStats,
 )
-from paceline.verify import choose_rule, rules
-
-
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """A drafter at work and the options it was built from."""
-
-    options: Drafter
-    live: LiveDrafter
+from paceline.verify import choose_rule
 
 
 class Engine:
@@ -67,16 +52,17 @@ class Engine:
         self.pool = build_pool(self.config, model, self.max_model_len)
         self.listeners: list[Callable[[StepStats], None]] = []
         self.budget_for: BudgetFor = self._own_lengths
+        self.limits = limits_of(self.config)
         num_slots = self.pool.num_blocks * self.pool.block_tokens
         runner = Runner.allocate(model, num_slots, self.config.cache.kv_dtype)
-        self._drafters = self._load_drafters(runner)
+        self._drafters = LoadedDrafters.load(self.config.speculation, self._host(runner))
         self._scheduler = Scheduler(scheduler, self.pool)
         self._step = Step(
             self._scheduler,
             runner,
             self.pool,
             {name: loaded.live for name, loaded in self._drafters.items()},
-            self._hidden_layers(),
+            self._drafters.hidden_layers(),
         )
         spec = model.spec
         self._grammars = Grammars(model.tokenizer, spec.vocab_size, spec.eos_ids)
@@ -158,11 +144,13 @@ class Engine:
 
     def step(self) -> list[Delta]:
         """Run one pass; a failed pass ends every request and leaves the pool idle."""
+        ids = [sequence.request.id for sequence in self._scheduler]
         try:
             deltas, stats = self._step.run(self.budget_for)
         except BaseException:
-            for sequence in list(self._scheduler):
-                self.abort(sequence.request.id)
+            with ExitStack() as aborts:  # all of them, whatever else fails
+                for request_id in ids:
+                    aborts.callback(self.abort, request_id)
             raise
         for listener in self.listeners:
             listener(stats)
@@ -181,9 +169,10 @@ class Engine:
             raise UnknownNameError("request", request_id, self._sequences)
         if sequence.finish_reason is None:
             sequence.finish(FinishReason.ABORT)
+        output = self.take(request_id)
         if sequence in self._scheduler:
             self._step.release(sequence)
-        return self.take(request_id)
+        return output
 
     def _check_prompt(self, prompt_ids: tuple[int, ...]) -> None:
         if not prompt_ids:
@@ -204,7 +193,7 @@ class Engine:
         """Drafters, rule and draft length of a new sequence."""
         asked, params = sequence.request.speculation, sequence.params
         rule = asked.rule or self.config.speculation.rule
-        names = self._verifiable(self._allowed(asked), rule)
+        names = self._drafters.verifiable(self._allowed(asked), rule)
         k = self._length(asked, names[0])
         if k is not None:
             names = names[:1]
@@ -223,17 +212,10 @@ class Engine:
     def _allowed(self, asked: Speculation) -> tuple[str, ...]:
         """The drafters a request may use; the one it names, or all that might help it."""
         if asked.drafter is not None:
-            return (self._resolve(asked.drafter),)
-        guessed = (PREDICTION,) if asked.prediction else ()
-        names = tuple(map(self._resolve, guessed)) + self.config.speculation.drafts
+            return (self._drafters.resolve(asked.drafter),)
+        guessed = self._drafters.named(PREDICTION)[:1] if asked.prediction else ()
+        names = (*guessed, *self.config.speculation.drafts)
         return tuple(dict.fromkeys(names)) or (OFF,)
-
-    def _verifiable(self, names: tuple[str, ...], rule: str | None) -> tuple[str, ...]:
-        """Those whose drafts the rule verifies; all, where that leaves none."""
-        if rule is None or rules[rule].trees:
-            return names
-        chains = tuple(n for n in names if not self._drafters[n].options.needs.trees)
-        return chains or names
 
     def _length(self, asked: Speculation, name: str) -> int | None:
         """The draft length that is fixed; None where it is left to the controller."""
@@ -246,24 +228,16 @@ class Engine:
     def _own_lengths(self, requests: Items[Candidate], prefill_rows: int) -> Decision:
         """The budgets where no controller steers."""
         del prefill_rows
-        shares = {}
+        shares, ceiling = {}, self.limits.ceiling(len(requests))
         for one in requests:
             own = self._drafters[one.drafters[0]].options.k
-            shares[one.id] = Share(one.drafters[0], own if one.k is None else one.k)
+            wanted = own if one.k is None else one.k
+            shares[one.id] = Share(one.drafters[0], min(wanted, ceiling))
         why = "pinned: no controller steers"
         return Decision(shares=shares, mode=Mode.PINNED, reason=why, speedup=None)
 
-    def _resolve(self, name: str) -> str:
-        """The loaded drafter a request means: an option string, or a drafter's name if unique."""
-        if name in self._drafters:
-            return name
-        matches = [known for known in self._drafters if OptionString.parse(known).name == name]
-        if len(matches) != 1:
-            raise UnknownNameError("loaded drafter", name, self._drafters)
-        return matches[0]
-
-    def _load_drafters(self, runner: Runner) -> Mapping[str, Loaded]:
-        host = Host(
+    def _host(self, runner: Runner) -> Host:
+        return Host(
             target=self.model,
             kv=runner.kv,
             pool=self.pool,
@@ -271,14 +245,9 @@ class Engine:
             device=self.config.device,
             kernels=self.config.kernels,
         )
-        loaded = {}
-        for text in dict.fromkeys((*self.config.speculation.drafts, OFF, PREDICTION)):
-            options = parse_drafter(text)
-            if options.k < 0:
-                raise ConfigError(f"The drafter '{text}' wants k >= 0, not {options.k}.")
-            loaded[text] = Loaded(options, options.build(host))
-        return loaded
 
-    def _hidden_layers(self) -> tuple[int, ...]:
-        needed = (layers_of(loaded.options, loaded.live) for loaded in self._drafters.values())
-        return tuple(sorted({layer for layers in needed for layer in layers}))
+
+def limits_of(config: EngineConfig) -> DraftLimits:
+    """What the operator lets be drafted."""
+    schedule = tuple((requests, k) for requests, k in config.speculation.max_k)
+    return DraftLimits(by_batch=schedule, max_rows=config.scheduler.max_rows)

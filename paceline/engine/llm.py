@@ -23,6 +23,8 @@ from paceline.types import Delta, Output, Request, SamplingParams, Speculation
 from paceline.types.beam import BeamSearchOutput, BeamSearchParams
 from paceline.values import conform
 
+FAILED = "The request ended with a pass that failed; send it again."
+
 
 class LLM:
     """A model with its drafters, ready to generate; several threads may call it at once.
@@ -197,7 +199,7 @@ class LLM:
         with self._lock:
             while not inbox:
                 if request_id not in self.engine:
-                    raise RequestError("The request ended with a pass that failed; send it again.")
+                    raise RequestError(FAILED)
                 for delta in self.engine.step():
                     self._inboxes[delta.request_id].append(delta)
         return inbox.popleft()
@@ -216,20 +218,20 @@ class Stream:
     """
 
     def __init__(self, llm: LLM, request_id: str) -> None:
-        self._llm, self._id = llm, request_id
+        self._llm, self._id, self._open = llm, request_id, True
         self.output: Output | None = None
 
     def __iter__(self) -> Iterator[Delta]:
         """The deltas as they are committed; leaving early aborts the request."""
         try:
-            while self.output is None:
+            while self._open:
                 yield next(self)
         finally:
             self.close()
 
     def __next__(self) -> Delta:
         """The next delta; raises StopIteration once the request has ended."""
-        if self.output is not None:
+        if not self._open:
             raise StopIteration
         delta = self._llm._next(self._id)
         if delta.finish_reason:
@@ -237,15 +239,17 @@ class Stream:
         return delta
 
     def finish(self) -> Output:
-        """Run to the end and return the result."""
+        """Run to the end and return the result; raises RequestError where a pass failed."""
         for _ in self:
             pass
-        assert self.output is not None
+        if self.output is None:
+            raise RequestError(FAILED)
         return self.output
 
     def close(self) -> None:
         """End the request if it still runs."""
-        if self.output is None:
+        if self._open:
+            self._open = False
             self.output = self._llm._end(self._id)
 
     def __enter__(self) -> Stream:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paceline.config import EngineConfig
-from paceline.drafters import Drafter
+from paceline.drafters import OFF, Drafter
 from paceline.engine.engine import Engine
 from paceline.errors import ConfigError
 from paceline.plan.controller import Controller
-from paceline.plan.decision import Candidate, Decision, Limits, Outcome, Step
+from paceline.plan.decision import Candidate, Decision, Outcome, Step
 from paceline.plan.forecast import DrafterOnPaper
 from paceline.plan.record import MeasuredPlan
 from paceline.plan.unmeasured import TARGET, drafts
@@ -51,7 +50,7 @@ def steer(engine: Engine) -> Steering:
         )
     papers = on_paper(engine.drafters, measured)
     target = TARGET if measured is None else measured.target
-    steering = Steering(Controller(target, papers, limits_of(engine.config)))
+    steering = Steering(Controller(target, papers, engine.limits))
     engine.budget_for = steering.budget_for
     engine.listeners.append(steering.observe)
     return steering
@@ -65,14 +64,8 @@ def on_paper(
     return {
         name: known.get(name) or DrafterOnPaper(drafts(drafter.needs.sequential))
         for name, drafter in options.items()
-        if drafter.k
+        if name != OFF
     }
-
-
-def limits_of(config: EngineConfig) -> Limits:
-    """What the operator allows."""
-    schedule = tuple((requests, k) for requests, k in config.speculation.max_k)
-    return Limits(by_batch=schedule, max_rows=config.scheduler.max_rows)
 
 
 def told(stats: StepStats) -> Step:

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Sequence as Items
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -85,9 +86,10 @@ class Step:
     def release(self, sequence: Sequence) -> None:
         """Take out a sequence that ended, and let its drafters forget it."""
         self.scheduler.remove(sequence)
-        for name in sequence.drafters:
-            self.drafters[name].release(sequence.request.id)
         self.ended.append(sequence.request.id)
+        with ExitStack() as releases:  # all of them, whichever fails
+            for name in sequence.drafters:
+                releases.callback(self.drafters[name].release, sequence.request.id)
 
     def _propose(self, plan: Plan) -> tuple[list[Proposal], dict[str, float]]:
         """Ask each drafter once for all its sequences; what each of them took, in ms."""

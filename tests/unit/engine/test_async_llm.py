@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -127,3 +128,45 @@ def test_closing_ends_what_runs_and_what_comes(mini: LLM) -> None:
 
     asyncio.run(main())
     mini.engine.pool.check_idle()
+
+
+def test_no_call_waits_behind_the_end(mini: LLM) -> None:
+    """Closing while the engine is busy: what comes after it is refused, not forgotten."""
+
+    async def main() -> None:
+        llm, busy = AsyncLLM(mini), threading.Event()
+        running = asyncio.create_task(llm.call(busy.wait))
+        closing = asyncio.create_task(asyncio.to_thread(llm.close))
+        while not llm._closed:
+            await asyncio.sleep(0)
+        with pytest.raises(EngineError, match="closed"):
+            await llm.call(lambda: None)
+        busy.set()
+        await closing
+        assert await running
+
+    asyncio.run(main())
+
+
+def test_a_drafter_that_cannot_forget_a_request_ends_no_other(
+    mini: LLM, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (expected,) = mini.generate(PROMPTS[1], GREEDY)
+    broken: Any = mini.engine._drafters["ngram"].live
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a drafter's fault")
+
+    async def work(llm: AsyncLLM) -> None:
+        ids = tuple(mini.encode(PROMPTS[0]))
+        endless, asked = replace(GREEDY, max_tokens=200), Speculation(drafter="ngram")
+        batch = await llm.start([llm.request(ids, endless, asked) for _ in range(2)])
+        with monkeypatch.context() as patch:
+            patch.setattr(type(broken), "release", fail)
+            batch.close()
+            assert await llm.call(lambda: mini.engine.has_work) is False
+        (after,) = await llm.generate(PROMPTS[1], GREEDY)
+        assert after.text == expected.text
+
+    with_async(mini, work)
+    assert "could not forget" in caplog.text

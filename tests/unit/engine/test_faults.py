@@ -34,13 +34,14 @@ class Broken:
             self.fail("observe")
 
     def release(self, request_id: str) -> None:
-        pass
+        if self.where == "release":
+            self.fail("release")
 
     def fail(self, where: str) -> None:
         raise RuntimeError(f"{where} is broken")
 
 
-@pytest.mark.parametrize("where", ["propose", "observe"])
+@pytest.mark.parametrize("where", ["propose", "observe", "release"])
 def test_a_drafter_that_raises_leaves_nothing_behind(where: str) -> None:
     engine_ = engine("test_forest")
     live = {**engine_._step.drafters, "test_forest": Broken(where)}
@@ -61,6 +62,10 @@ def test_streams_beside_a_failed_pass_say_so(monkeypatch: pytest.MonkeyPatch) ->
         streams[0].finish()
     with pytest.raises(RequestError, match="ended with a pass that failed"):
         streams[1].finish()
+    for stream in streams:
+        assert list(stream) == []
+        with pytest.raises(RequestError, match="ended with a pass that failed"):
+            stream.finish()
     assert llm._inboxes == {}
     llm.engine.pool.check_idle()
 
