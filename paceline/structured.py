@@ -18,7 +18,8 @@ class StructuredOutput:
     Its syntax is checked when a request is added, by the library that reads it.
 
     Raises:
-        RequestError: none or several are given, or one is empty, too long or no valid text.
+        RequestError: none or several are given, one is empty, too long or no valid text, or it is
+            not JSON whose blanks are disabled.
     """
 
     json_schema: str | Mapping[str, Any] | None = None
@@ -50,6 +51,10 @@ class StructuredOutput:
         if len(given) != 1:
             found = " and ".join(given) or "none"
             raise RequestError(f"Structured output takes one of {', '.join(kinds)}, not {found}.")
+        if self.disable_any_whitespace and not given[0].startswith("json"):
+            raise RequestError(
+                f"disable_any_whitespace is for JSON, not a {given[0]}; leave one of them out."
+            )
         source = "".join(self.choice) or getattr(self, given[0])
         if not isinstance(source, str | bool):
             raise RequestError(f"{given[0]} must be a string, not {type(source).__name__}.")

@@ -22,6 +22,7 @@ from paceline.engine.scores import split_rows
 from paceline.models import Tokenizer
 from paceline.runtime import Rows, Runner, pack
 from paceline.sampling.logprobs import raw_scores, token_logprobs
+from paceline.sampling.pipeline import find_peaks
 from paceline.tree import Draft
 from paceline.types import BeamOutput, BeamSearchParams, FinishReason
 
@@ -92,7 +93,12 @@ class Search:
         self.beams: list[Beam] = []
 
     def run(self, prompt: Sequence[int], max_tokens: int) -> None:
-        """Grow the beams by `max_tokens` tokens, or until all have ended."""
+        """Grow the beams by `max_tokens` tokens, or until all have ended.
+
+        Raises:
+            CacheError: the cache is too small for them.
+            ModelError: a beam came to where the model has no law.
+        """
         try:
             self._prompt_tokens = len(prompt)
             self.beams = [self._prefilled(tuple(prompt))]
@@ -160,7 +166,7 @@ class Search:
         width, grown = self._params.beam_width, list[Candidate]()
         for one in kept:
             assert one.row is not None
-            scores = raw_scores(logits[one.beam][one.row] / self._params.temperature)
+            scores = self._log_law(logits[one.beam][one.row])
             children = drafts[one.beam].tree.children[one.row]
             for token, logprob in token_logprobs(scores, 0, 2 * width).top:
                 tokens, total = (*one.tokens, token), one.logprob + logprob
@@ -170,6 +176,14 @@ class Search:
                     rows = (*one.rows, children.get(token))
                     grown.append(Candidate(one.beam, total, tokens, rows))
         return sorted(grown, key=lambda one: -one.logprob)[:width]
+
+    def _log_law(self, logits: Tensor) -> Tensor:
+        """log softmax of logits[V] / temperature; raises ModelError where there is no law.
+
+        The peak is off before the division, so that a tiny temperature cannot overflow.
+        """
+        below_peak = logits.double() - find_peaks(logits[None])[0].double()
+        return raw_scores(below_peak / self._params.temperature)
 
     def _grown(self, one: Candidate, own: Slots) -> Beam:
         """The beam that a candidate becomes; the slots of its last token are not kept."""

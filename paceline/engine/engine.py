@@ -113,11 +113,16 @@ class Engine:
         """Search at once, from the first pass to the last; requests that run wait meanwhile.
 
         Raises:
-            RequestError: the prompt cannot run, or the beams do not fit.
+            RequestError: the prompt cannot run, the beams do not fit, or a rule or a prediction is
+                asked for.
             CacheError: the cache is too small for them beside what runs.
+            ModelError: the model's logits have no distribution at a beam.
         """
         self._check_prompt(prompt_ids)
         asked = asked or Speculation()
+        if asked.rule or asked.prediction:
+            given = f"the rule '{asked.rule}'" if asked.rule else "the prediction"
+            raise RequestError(f"Beam search goes by scores alone; leave {given} out.")
         max_rows = self.config.scheduler.max_rows
         if params.beam_width > max_rows:
             raise RequestError(f"beam_width {params.beam_width} exceeds max_rows {max_rows}.")

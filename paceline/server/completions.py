@@ -85,8 +85,7 @@ class CompletionForm(Form):
         """A chunk with the prompt for each choice."""
         scores = None
         if (top := self.ask.logprobs) is not None:
-            processed = bool(self.ask.processed_logprobs)
-            scores = await score(self.service.llm, self.prompts, top, processed)
+            scores = await score(self.service.llm, self.prompts, top)
         for index in range(len(offsets)):
             place = index // (self.ask.n or 1)
             prompt, values = self.prompts[place], None

@@ -30,11 +30,9 @@ class Prompt:
         return cls(tuple(given), llm.tokenizer.decode(given))
 
 
-async def score(llm: AsyncLLM, prompts: Sequence[Prompt], top: int, processed: bool) -> list[Told]:
+async def score(llm: AsyncLLM, prompts: Sequence[Prompt], top: int) -> list[Told]:
     """Each prompt's log-probabilities, by requests that write one token of no use."""
-    params = SamplingParams(
-        temperature=0, max_tokens=1, prompt_logprobs=top, processed_logprobs=processed
-    )
+    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=top)
     asked = [llm.request(prompt.ids, params, Speculation(drafter=OFF)) for prompt in prompts]
     async with await llm.start(asked) as batch:
         outputs = {event.index: event.output async for event in batch if event.output}

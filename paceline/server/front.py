@@ -104,20 +104,29 @@ class Front:
         return Response(body, first.status, headers)
 
     async def _relay(self, request: Request, body: bytes, send: Send) -> None:
-        """Send one replica's reply; another's if that one dies before it has begun to answer."""
-        key, scope, streams = affinity(request.headers, body), sent(request.scope), False
+        """Send one replica's reply; another's if that one dies before any of it was sent.
+
+        A stream is sent as it comes, any other reply once it is whole.
+        """
+        key, scope = affinity(request.headers, body), sent(request.scope)
         for _ in range(LIVES):
+            streams, held = False, list[Message]()
             try:
                 async with aclosing(self._replicas.stream(key, scope, body)) as messages:
                     async for message in messages:
-                        streams = True
-                        await send(message)
+                        streams = streams or begins_stream(message)
+                        if streams:
+                            await send(message)
+                        else:
+                            held.append(message)
             except LostError:
                 if streams:
                     await send(CUT_OFF)
                     await send(DONE)
                     return
             else:
+                for message in held:
+                    await send(message)
                 return
         raise none_up()
 
@@ -128,6 +137,12 @@ LIVES = 3
 
 CUT_OFF = event(ApiError(500, "The replica failed; send it again.", code="engine_error").body())
 """The last event of a stream whose replica died."""
+
+
+def begins_stream(message: Message) -> bool:
+    """Whether a reply's message says that events follow."""
+    content_type = Headers(raw=message.get("headers", [])).get("content-type", "")
+    return content_type.startswith("text/event-stream")
 
 
 def sent(scope: Scope) -> dict[str, Any]:

@@ -179,6 +179,12 @@ class CompletionRequest(Sampling):
             raise ValueError("best_of other than n is not supported")
         return self
 
+    @model_validator(mode="after")
+    def _prompts_are_not_sampled(self) -> CompletionRequest:
+        if self.echo and self.logprobs is not None and self.processed_logprobs:
+            raise ValueError("echo with logprobs cannot be combined with processed_logprobs")
+        return self
+
 
 class ChatRequest(Sampling):
     """POST /v1/chat/completions."""

@@ -70,7 +70,7 @@ class SamplingParams:
     """How one request is sampled and when it stops; names and meanings are vLLM's.
 
     Raises:
-        RequestError: a value is of another type or out of its range.
+        RequestError: a value is of another type or out of its range, or two exclude each other.
     """
 
     temperature: float = 1.0
@@ -105,9 +105,9 @@ class SamplingParams:
     logprobs: int | None = None
     """How many of the likeliest ids are told with each token's own log-probability."""
     prompt_logprobs: int | None = None
-    """The same for the prompt's tokens."""
+    """The same for the prompt's tokens, always of the model's own logits: none was sampled."""
     processed_logprobs: bool = False
-    """Whether they are those of the law that was sampled, not of the model's own logits."""
+    """Whether `logprobs` are those of the law that was sampled, not of the model's own logits."""
     seed: int | None = None
     """Key of every random draw; with a seed the rule defaults to one whose text is reproducible."""
     max_tokens: int = 128
@@ -126,6 +126,11 @@ class SamplingParams:
         if self.min_tokens > self.max_tokens:
             raise RequestError(
                 f"min_tokens {self.min_tokens} is more than max_tokens {self.max_tokens}."
+            )
+        if self.processed_logprobs and self.prompt_logprobs is not None:
+            raise RequestError(
+                "prompt_logprobs cannot be combined with processed_logprobs, which are of the law"
+                " that was sampled; leave one of them out."
             )
 
     @property

@@ -55,6 +55,8 @@ def requests(draw: st.DrawFn, name: str) -> tuple[Request, Request]:
     """A request that drafts, and the same without a draft."""
     few = draw(st.sets(st.sampled_from(list(SETTINGS)), max_size=5))
     asked = {key: draw(SETTINGS[key]) for key in sorted(few)} | draw(st.one_of(*ENDINGS))
+    if "prompt_logprobs" in asked:
+        asked.pop("processed_logprobs", None)  # they exclude each other
     asked |= {"max_tokens": draw(st.integers(9, 24)), "temperature": 0.0}
     if draw(st.booleans()):
         asked |= {"temperature": draw(st.floats(0.1, 3)), "seed": draw(st.integers(0, 99))}

@@ -111,6 +111,15 @@ def test_a_stream_that_had_begun_ends_with_the_error(replica: Replica) -> None:
     assert done == "data: [DONE]"
 
 
+def test_a_whole_reply_that_was_cut_off_comes_from_another(replica: Replica, expected: str) -> None:
+    mortal = Mortal(replica, 1)
+    reply = ask(front_of(mortal), **ASKED)
+    assert reply.json()["choices"][0]["text"] == expected
+    assert len(mortal.keys) == 2
+    reply = ask(front_of(Mortal(replica, *[1] * LIVES)), **ASKED)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (503, "no_replica")
+
+
 def test_where_no_replica_answers_it_is_said(replica: Replica) -> None:
     front = front_of(Mortal(replica, *[0] * (LIVES + 1)))
     reply = ask(front, **ASKED)

@@ -30,6 +30,11 @@ HELLO = [{"role": "user", "content": "hi"}]
         ({"prompt": "x", "n": 17}, "n", "at most 16"),
         ({"prompt": ["x"] * 9, "n": 2}, "n", "at most 16"),
         ({"prompt": "x", "logprobs": 21}, "logprobs", "less than or equal to 20"),
+        (
+            {"prompt": "x", "echo": True, "logprobs": 0, "processed_logprobs": True},
+            None,
+            "echo with logprobs cannot be combined with processed_logprobs",
+        ),
         ({"prompt": "x", "logit_bias": {"-5": 1}}, "logit_bias", "token ids"),
         ({"prompt": "x", "logit_bias": {"99999": 1}}, "logit_bias", "names the id 99999"),
         ({"prompt": [999999]}, None, "A prompt id is not in"),

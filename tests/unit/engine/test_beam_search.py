@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from paceline.engine import Engine
-from paceline.errors import CacheError, RequestError
+from paceline.errors import CacheError, ModelError, RequestError
 from paceline.runtime import next_logits
 from paceline.types import BeamSearchOutput, BeamSearchParams, Speculation
 from tests.engines import engine, request
@@ -42,7 +43,8 @@ def plain(
     for _ in range(min(params.max_tokens, target.max_model_len - len(start))):
         grown = []
         for tokens, total in beams:
-            row = torch.log_softmax((target.logits(tokens) / params.temperature).double(), -1)
+            logits = target.logits(tokens).double()
+            row = torch.log_softmax((logits - logits.max()) / params.temperature, -1)
             order = sorted(range(len(row)), key=lambda i: (-float(row[i]), i))
             for token in order[: 2 * params.beam_width]:
                 longer = ((*tokens, token), total + float(row[token]))
@@ -108,6 +110,8 @@ def test_among_equals(even: Engine, drafter: str) -> None:
         {"ignore_eos": True},
         {"temperature": 0.3},
         {"temperature": 2.5},
+        {"temperature": 1e-38},
+        {"temperature": 1e300},
         {"max_tokens": 1},
         {"max_tokens": 100, "beam_width": 2},
     ],
@@ -166,6 +170,60 @@ def test_it_leaves_running_requests_as_they_are(every: Engine) -> None:
     while every.has_work:
         every.step()
     assert len(every.take("r").token_ids) == 8
+
+
+def test_the_coldest_search_is_greedy(every: Engine) -> None:
+    params = BeamSearchParams(beam_width=2, max_tokens=5, temperature=5e-324, ignore_eos=True)
+    ids = HABIT.tokenizer.encode("abc")
+    for _ in range(5):
+        ids.append(int(HABIT.logits(ids).argmax()))
+    for drafter in ("none", "model:like"):
+        assert found(search(every, "abc", params, drafter)) == [(tuple(ids[3:]), 0.0, 0.0)]
+
+
+class Lost(Habitual):
+    """Without a law from a length on, as a damaged model is."""
+
+    def __init__(self, length: int, value: float) -> None:
+        super().__init__(mood=0.0, eos_ids=frozenset())
+        self.length, self.value = length, value
+
+    def logits(self, tokens: Sequence[int]) -> Tensor:
+        own = super().logits(tokens)
+        return own if len(tokens) < self.length else torch.full_like(own, self.value)
+
+
+@pytest.mark.parametrize("drafter", ["none", "model:like", "suffix"])
+@pytest.mark.parametrize(
+    ("value", "holds"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "nothing but -inf")]
+)
+def test_a_row_without_a_law_is_told_where_a_beam_gets_there(
+    drafter: str, value: float, holds: str
+) -> None:
+    target = Lost(6, value)
+    engine = habits(target=target)
+    near = BeamSearchParams(beam_width=2, max_tokens=3)
+    assert found(search(engine, "abc", near, drafter, k=4)) == plain(target, "abc", near)
+    with pytest.raises(ModelError, match=f"Row 0 of the logits holds {holds}, so it has no"):
+        search(engine, "abc", BeamSearchParams(beam_width=2, max_tokens=4), drafter, k=4)
+    engine.pool.check_idle()
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"rule": "nonsense"}, "rule 'nonsense'"),
+        ({"rule": "block"}, "rule 'block'"),
+        ({"prediction": (10**9,)}, "prediction"),
+        ({"prediction": "abc"}, "prediction"),
+    ],
+    ids=str,
+)
+def test_what_a_search_has_no_use_for_is_refused(
+    every: Engine, asked: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(RequestError, match=f"Beam search goes by scores .*; leave the {named} out"):
+        every.beam_search((0,), BeamSearchParams(), Speculation(**asked))
 
 
 @pytest.mark.parametrize(

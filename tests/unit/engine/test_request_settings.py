@@ -222,6 +222,10 @@ def test_what_the_model_cannot_do_is_refused(
         ({"logprobs": -1}, "logprobs must be >= 0"),
         ({"prompt_logprobs": -2}, "prompt_logprobs must be >= 0"),
         ({"thinking_budget": -1}, "thinking_budget must be >= 0"),
+        (
+            {"prompt_logprobs": 0, "processed_logprobs": True},
+            "prompt_logprobs cannot be combined with processed_logprobs, .*; leave one of them out",
+        ),
     ],
 )
 def test_values_out_of_range(settings: dict[str, Any], complaint: str) -> None:

@@ -26,6 +26,10 @@ from tests.grammars import EOS, TOKENIZER, V, allowed, grammars, matcher
         ({"grammar": "a" * 70_000}, "grammar has 70000 characters"),
         ({"choice": ["a" * 40_000, "b" * 40_000]}, "choice has 80000 characters"),
         ({"regex": "\ud800"}, "half a surrogate pair"),
+        *(
+            ({**kind, "disable_any_whitespace": True}, "disable_any_whitespace is for JSON, not a")
+            for kind in ({"regex": "a b"}, {"choice": ["a b"]}, {"grammar": 'start: "a b"'})
+        ),
     ],
 )
 def test_refused_without_the_library(settings, message):
