@@ -9,6 +9,9 @@ from paceline.errors import RequestError
 from paceline.types.output import FinishReason
 from paceline.values import conform_fields
 
+MOST_PENALTY = 10
+"""Longer lengths to higher powers leave the range of floats."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearchParams:
@@ -25,7 +28,7 @@ class BeamSearchParams:
     """What the logits are divided by before log-probabilities are taken of them."""
     length_penalty: float = 1.0
     """A beam's score is its log-probability over its length, prompt included and the end not
-    counted, to this power; it ranks the beams in the end, not while they grow."""
+    counted, to this power in -10 .. 10; it ranks the beams in the end, not while they grow."""
 
     def __post_init__(self) -> None:
         """Check the types, then the ranges."""
@@ -33,8 +36,11 @@ class BeamSearchParams:
         for name in ("beam_width", "max_tokens", "temperature"):
             if not 0 < getattr(self, name) < math.inf:
                 raise RequestError(f"{name} must be finite and > 0, not {getattr(self, name)}.")
-        if not math.isfinite(self.length_penalty):
-            raise RequestError(f"length_penalty must be finite, not {self.length_penalty}.")
+        if not abs(self.length_penalty) <= MOST_PENALTY:
+            raise RequestError(
+                f"length_penalty must be in -{MOST_PENALTY} .. {MOST_PENALTY},"
+                f" not {self.length_penalty}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -232,7 +232,8 @@ def test_what_a_search_has_no_use_for_is_refused(
         ({"beam_width": 0}, "beam_width must be finite and > 0"),
         ({"temperature": 0}, "temperature must be finite and > 0"),
         ({"max_tokens": 0}, "max_tokens must be finite and > 0"),
-        ({"length_penalty": math.nan}, "length_penalty must be finite"),
+        ({"length_penalty": math.nan}, "length_penalty must be in -10 .. 10, not nan"),
+        ({"length_penalty": 1e6}, "length_penalty must be in -10 .. 10, not 1000000"),
         ({"beam_width": 2.5}, "beam_width must be an integer"),
     ],
 )
