@@ -19,6 +19,7 @@ from paceline.verify import rules
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     "errors",
+    "files",
     "values",
     "structured",
     "types",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from paceline.bench.setting import BenchReport, Chart
+from paceline.files import write_whole
 
 WIDTH, HEIGHT = 9.0, 3.4
 """Of a chart, in inches."""
@@ -24,7 +26,9 @@ def write_charts(path: Path, report: BenchReport) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         draw(axes, chart)
     figure.suptitle("\n".join([report.title, *head]), fontsize=7, x=0.01, ha="left")
-    figure.savefig(path, format="png", dpi=130)
+    held = io.BytesIO()
+    figure.savefig(held, format="png", dpi=130)
+    write_whole(path, held.getvalue())
 
 
 def draw(axes: Any, chart: Chart) -> None:

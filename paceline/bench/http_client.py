@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from paceline.errors import ConfigError
+
 
 @dataclass
 class Answer:
@@ -27,10 +29,20 @@ class Answer:
 
 @dataclass(frozen=True)
 class Client:
-    """Where the server is, and the key that opens it."""
+    """Where the server is, and the key that opens it; raises ConfigError for no such address."""
 
     url: str
     api_key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the address."""
+        try:
+            parts = urlsplit(self.url)
+            known = parts.scheme == "http" and parts.hostname and parts.port != 0
+        except ValueError:
+            known = False
+        if not known:
+            raise ConfigError(f"'{self.url:.80}' is no address; say --url http://HOST:PORT.")
 
     async def get(self, path: str) -> str:
         """The body of a page."""

@@ -13,6 +13,7 @@ from paceline.bench.advice import LONGEST, Advice, curve
 from paceline.bench.calibrate import LENGTH, Calibration
 from paceline.bench.setting import BenchReport
 from paceline.errors import ConfigError
+from paceline.files import write_whole
 from paceline.plan.lengths import length
 from paceline.plan.roofline import Machine, Weights, pass_time_s
 
@@ -123,7 +124,7 @@ def write_figures(folder: Path, figures: Mapping[str, tuple[str, Draw]]) -> dict
         held = io.BytesIO()
         figure.savefig(held, format="png", dpi=130)
         images[name] = held.getvalue()
-        (folder / f"{name}.png").write_bytes(images[name])
+        write_whole(folder / f"{name}.png", images[name])
     return images
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from paceline.files import write_whole
 from paceline.kernels.library import features
 from paceline.kernels.machine import cores, cpu_name
 from paceline.models import LoadedModel
@@ -99,10 +99,7 @@ def cached_sha256(file: Path, progress: HashProgress) -> str:
     if key not in known:
         known[key] = sha256(file, status.st_size, progress)
         with contextlib.suppress(OSError):  # a folder that cannot be written costs time alone
-            store.parent.mkdir(parents=True, exist_ok=True)
-            partial = store.with_suffix(f".{os.getpid()}")
-            partial.write_text(json.dumps(known, indent=1))
-            partial.replace(store)
+            write_whole(store, json.dumps(known, indent=1).encode())
     return known[key]
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paceline.files import write_whole
+
 if TYPE_CHECKING:
     from paceline.bench.setting import BenchReport, Setting
     from paceline.engine import LLM
@@ -50,7 +52,7 @@ def setting_of(llm: LLM) -> Setting:
 def tell(report: BenchReport, given: Mapping[str, Any]) -> None:
     """Show it, write it where that is wanted; a finding that fails exits with 1."""
     if given["markdown"]:
-        given["markdown"].write_text(report.as_markdown(), "utf-8")
+        write_whole(given["markdown"], report.as_markdown().encode())
     if given.get("plot"):
         from paceline.bench.charts import write_charts
 

@@ -17,6 +17,7 @@ from paceline.cli.progress import byte_bar, count_bar, total_bar
 from paceline.cli.prompts import read_prompts
 from paceline.cli.session import engine_options, first_turns, load
 from paceline.errors import ConfigError
+from paceline.files import write_whole
 from paceline.types import SamplingParams, Speculation
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def tell(certificate: Certificate, as_json: bool, out: Path | None) -> None:
     """Show it, and write it where that is wanted; whatever failed exits with 1."""
     print(json.dumps(certificate.as_record())) if as_json else show(certificate)
     if out:
-        out.write_text(certificate.as_markdown(), encoding="utf-8")
+        write_whole(out, certificate.as_markdown().encode())
     if not certificate.passed:
         raise typer.Exit(1)
 

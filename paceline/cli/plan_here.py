@@ -13,6 +13,7 @@ from paceline.cli.progress import count_bar
 from paceline.cli.prompts import read_prompts
 from paceline.cli.session import load, prompt_ids
 from paceline.errors import ConfigError
+from paceline.files import write_whole
 
 if TYPE_CHECKING:
     from paceline.bench.advice import Advice
@@ -26,6 +27,8 @@ def plan_here(given: Mapping[str, Any], batches: list[int]) -> None:
     from paceline.bench.advice import advise, as_record, reasons, table_of
     from paceline.bench.setting import BenchReport
 
+    if given["out"]:
+        given["out"].mkdir(parents=True, exist_ok=True)
     llm = load_with_noise(given, batches)
     found = measure(llm, prompts_of(llm, given), batches, given["max_tokens"])
     advices = [advise(found, batch) for batch in batches]
@@ -89,8 +92,7 @@ def write(
     from paceline.kernels.probe import measure_limits
     from paceline.plan.roofline import Machine
 
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "plan.json").write_text(json.dumps(report.as_record(), indent=1), "utf-8")
+    write_whole(folder / "plan.json", json.dumps(report.as_record(), indent=1).encode())
     machine = None
     if available():
         limits = measure_limits()
@@ -105,4 +107,4 @@ def write(
         "batch": ("Speed against batch size", speed_by_batch(advices)),
     }
     images = write_figures(folder, figures)
-    (folder / "plan.html").write_text(as_page(report, images), "utf-8")
+    write_whole(folder / "plan.html", as_page(report, images).encode())

@@ -105,11 +105,14 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def sizes_of(text: str) -> list[int]:
-    """1,4,16 as numbers; raises ConfigError."""
+    """1,4,16 as numbers of at least 1; raises ConfigError."""
     try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--batch wants numbers like 1,4,16, not '{text}'.") from error
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        sizes = [0]
+    if min(sizes) < 1:
+        raise ConfigError(f"Sizes are numbers from 1, like 1,4,16, not '{text:.80}'.")
+    return sizes
 
 
 def parse_line(line: str, where: str) -> Prompt:

@@ -91,12 +91,20 @@ def sampling(given: Mapping[str, Any]) -> SamplingParams:
     )
 
 
+def read_text(path: Path) -> str:
+    """A file's text; raises ConfigError where it is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}).") from error
+
+
 def structured(given: Mapping[str, Any]) -> StructuredOutput | None:
     """The one form that the output must have, if any; raises RequestError for two."""
     schema, grammar = given.get("json_schema"), given.get("grammar")
-    forms = {
-        "json_schema": schema and schema.read_text(encoding="utf-8"),
-        "grammar": grammar and grammar.read_text(encoding="utf-8"),
+    forms: dict[str, Any] = {
+        "json_schema": schema and read_text(schema),
+        "grammar": grammar and read_text(grammar),
         "regex": given.get("regex"),
     }
     named = {name: form for name, form in forms.items() if form is not None}

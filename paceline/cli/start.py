@@ -13,6 +13,8 @@ def run() -> None:
     """Run the command line and exit with its code."""
     try:
         _replace_closed_streams()
+        if {"--help", "--version"}.isdisjoint(sys.argv):
+            import numpy as np  # noqa: F401  torch's own import of it would swallow an interrupt
         from paceline.cli.main import main
 
         code = main(sys.argv[1:])

@@ -15,12 +15,13 @@ from torch import Tensor
 from paceline.drafters.int8 import SCALE, restored, scale_shapes
 from paceline.drafters.published import translate
 from paceline.errors import ConfigError, ModelFileError
+from paceline.files import write_whole
 from paceline.models import LoadedModel
 from paceline.models.dequantize import INT8_FORMATS, SAFETENSORS_FORMATS
 from paceline.models.fields import Fields
 from paceline.models.hf_config import read_config
 from paceline.models.safetensors_file import SINGLE, read_safetensors
-from paceline.models.safetensors_writer import write_safetensors, write_whole
+from paceline.models.safetensors_writer import write_safetensors
 
 CONFIG = "config.json"
 EDGE_BYTES = 1 << 20

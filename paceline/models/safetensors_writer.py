@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
+
+from paceline.files import write_whole
 
 NAMES = {
     torch.float32: "F32",
@@ -42,15 +43,3 @@ def write_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     data = [struct.pack("<Q", len(told)), told]
     data += [tensor.view(torch.uint8).numpy().tobytes() for tensor in dense.values()]
     write_whole(path, b"".join(data))
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside its place and put it there when it is whole; raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(data)
-        os.replace(part, path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise

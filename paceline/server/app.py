@@ -146,8 +146,11 @@ async def detokenize(request: Request, service: Service) -> Response:
     """POST /detokenize."""
     ask = await read(request, DetokenizeRequest, service.config.limits)
     _check_model(ask.model, service)
-    tokenizer = service.llm.llm.tokenizer
-    text = await asyncio.to_thread(tokenizer.decode, ask.tokens, skip_special=False)
+    llm = service.llm.llm
+    size = llm.engine.model.spec.vocab_size
+    if any(token >= size for token in ask.tokens):
+        raise ApiError(400, f"A token is not in 0 .. {size - 1}.", "tokens")
+    text = await asyncio.to_thread(llm.tokenizer.decode, ask.tokens, skip_special=False)
     return JSONResponse({"prompt": text})
 
 

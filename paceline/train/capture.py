@@ -16,9 +16,9 @@ from torch import Tensor
 
 from paceline.drafters.checkpoint import fingerprint
 from paceline.errors import ConfigError
+from paceline.files import write_whole
 from paceline.models import LoadedModel
 from paceline.models.progress import Report
-from paceline.models.safetensors_writer import write_whole
 from paceline.runtime import Rows, Runner, pack
 
 SHARD_ROWS = 32

@@ -19,10 +19,11 @@ from paceline.drafters.medusa import MedusaHeads
 from paceline.drafters.parts import TargetParts, dense
 from paceline.drafters.published import EAGLE, EAGLE3_BESIDE, LAYER, NORMS
 from paceline.errors import ConfigError
+from paceline.files import write_whole
 from paceline.models import LoadedModel
 from paceline.models.hf_config import read_config
 from paceline.models.safetensors_file import SINGLE, read_safetensors
-from paceline.models.safetensors_writer import write_safetensors, write_whole
+from paceline.models.safetensors_writer import write_safetensors
 
 SPECULATORS = "speculators"
 FORMATS = (EAGLE_KIND, MEDUSA_KIND, SPECULATORS, INT8)

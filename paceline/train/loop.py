@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from paceline.errors import ConfigError
-from paceline.models.safetensors_writer import write_whole
+from paceline.files import write_whole
 from paceline.train.capture import Captured
 from paceline.train.optim import Optimizers
 

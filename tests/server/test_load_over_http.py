@@ -39,3 +39,12 @@ def test_a_wrong_text_is_told(server: Live, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("paceline.bench.online.SETTINGS", ({"temperature": 1.5},))
     flags = ["--url", server.url, "--clients", "4", "--requests", "16", "--rough"]
     assert main(["bench", "serve", *flags]) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "", "http://", "http://[::bad", "http://127.0.0.1:99999", "https://host"]
+)
+def test_what_is_no_address_is_told(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["bench", "serve"], ["bench", "online", "--rate", "2"]):
+        assert main([*command, "--url", url]) == 2
+        assert "is no address; say --url http://HOST:PORT." in capsys.readouterr().err

@@ -133,3 +133,7 @@ def test_an_output_that_cannot_go_on_says_why(server: Live) -> None:
     )  # fmt: skip
     assert error["code"] == "cannot_continue"
     server.settled()
+
+
+def test_ids_without_a_token_have_no_text(server: Live) -> None:
+    assert "A token is not in 0 .." in server.refused("/detokenize", tokens=[5, 99999])["message"]

@@ -237,6 +237,19 @@ def test_interrupt_while_starting_is_one_line():
     assert (done.returncode, done.stderr) == (cli_main.INTERRUPTED, b"paceline: interrupted\n")
 
 
+def test_no_interrupt_is_lost_in_an_import():
+    """torch imports numpy from C and drops what is raised meanwhile."""
+    code = (
+        "import builtins, sys; from paceline.cli import start; real = builtins.__import__\n"
+        "def stop(name, *rest):\n"
+        "    if name == 'torch': assert 'numpy' in sys.modules; raise KeyboardInterrupt\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = stop; sys.argv = ['paceline', 'generate', 'x']; start.run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (cli_main.INTERRUPTED, b"paceline: interrupted\n")
+
+
 @pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
 def test_closed_streams(closed):
     """As a daemon's are: a prompt that was given runs, and what is closed is not written to."""

@@ -61,3 +61,12 @@ def test_forms_of_output(cli, tmp_path):
     assert both.code == 2
     missing = cli("generate", "x", "--grammar", str(tmp_path / "none.lark"))
     assert (missing.code, "none.lark" in missing.err) == (1, True)
+
+
+@pytest.mark.parametrize("option", ["--json-schema", "--grammar"])
+def test_a_form_that_is_no_text(cli, tmp_path, option):
+    path = tmp_path / "form"
+    path.write_bytes(b"{\xff}")
+    ran = cli("generate", "x", option, str(path))
+    assert ran.code == 2
+    assert ran.err.endswith("is not UTF-8 text (byte 1).\n")
