@@ -10,7 +10,7 @@ from math import nan
 from paceline.cache import BlockPool, BlockTable
 from paceline.chooser import Keyed
 from paceline.drafters import DraftContext
-from paceline.engine.settings import setting_ids
+from paceline.engine.settings import prediction_ids, setting_ids
 from paceline.engine.stop import OutputText, ends
 from paceline.errors import PacelineError, RequestError
 from paceline.models import Tokenizer
@@ -119,8 +119,7 @@ class Sequence:
         self.text = OutputText(tokenizer, request.params.stop)
         self.tally = Tally()
         self.history = History(self.tokens, len(self.tokens), ids, matcher)
-        guess = request.speculation.prediction
-        self._prediction = tuple(tokenizer.encode(guess) if isinstance(guess, str) else guess)
+        self._prediction = prediction_ids(request.speculation, tokenizer, limits.max_model_len)
         self.logprobs: list[TokenLogprobs] = []
         self.prompt_logprobs: list[TokenLogprobs | None] = [None]
         self._seed = seed
