@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.drafters import PREDICTION
 from paceline.metrics import speculation_record
-from paceline.server.names import DrafterNames
+from paceline.server.names import DrafterNames, kind_of
 from paceline.types import Output, Request
 
 
@@ -33,7 +33,8 @@ def _prediction(requests: Sequence[Request], outputs: Sequence[Output]) -> dict[
     """Tokens of the predictions that are in the outputs, and those that are not."""
     accepted = rejected = 0
     for request, output in zip(requests, outputs, strict=True):
-        own = output.counts.accepted if output.drafter == PREDICTION else 0
+        drafts = output.by_drafter.items()
+        own = sum(counts.accepted for name, counts in drafts if kind_of(name) == PREDICTION)
         accepted += own
         rejected += max(0, len(request.speculation.prediction) - own)
     return {"accepted_prediction_tokens": accepted, "rejected_prediction_tokens": rejected}
