@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,6 +71,19 @@ def test_usage_counts_what_came_of_the_prediction(shared: Drafted) -> None:
     assert usage["completion_tokens_details"] == {
         "accepted_prediction_tokens": own,
         "rejected_prediction_tokens": 40 - own,
+    }
+
+
+def test_no_more_of_a_prediction_is_accepted_than_it_has(shared: Drafted) -> None:
+    """Of 6 tokens, in an output that repeats itself, 13 were."""
+    asked, output, _, _ = shared
+    own = output.by_drafter["prediction"].accepted
+    guess = replace(asked.speculation, prediction=output.token_ids[: own - 1])
+    short = replace(asked, speculation=guess)
+    usage = usage_of([short], [output], DrafterNames(["test_forest"]))
+    assert usage["completion_tokens_details"] == {
+        "accepted_prediction_tokens": own - 1,
+        "rejected_prediction_tokens": 0,
     }
 
 
