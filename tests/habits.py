@@ -98,7 +98,7 @@ def ask(name: str, prompt: str = "abc", drafter: str = "none", **settings: Any) 
 def guess(prompt: str, params: SamplingParams) -> tuple[int, ...]:
     """What the model alone would write greedily, with a slip after every five letters."""
     tokens = HABIT.tokenizer.encode(prompt)
-    for at in range(params.max_tokens):
+    for at in range(min(params.max_tokens, HABIT.max_model_len - len(tokens))):
         best = int(HABIT.logits(tokens).argmax())
         tokens.append((best + 1) % V if at % 6 == 5 else best)
     return tuple(tokens[len(prompt) :])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
 
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
 from paceline.drafters.host import Host
@@ -13,6 +15,8 @@ from paceline.errors import ConfigError
 from paceline.tree import NO_DRAFT, Draft, PointMass
 
 PREDICTION = "prediction"
+TOKEN_BITS = 32
+"""Enough for any id."""
 
 
 @register(PREDICTION)
@@ -48,11 +52,12 @@ class Prediction:
 
 
 class LivePrediction:
-    """Holds one place in one guess a request."""
+    """Holds one place in one guess a request; requests with the same guess share its n-grams."""
 
     def __init__(self, max_n: int, near: int) -> None:
         self._max_n, self._near = max_n, near
         self._places: dict[str, Place] = {}
+        self._indexed = WeakValueDictionary[tuple[int, ...], Occurrences]()
 
     def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
         """What the guess has next, at most the budget; nothing where it is lost or at its end."""
@@ -70,25 +75,63 @@ class LivePrediction:
             return NO_DRAFT
         place = self._places.get(ctx.request_id)
         if place is None:
-            place = Place(ctx.prediction, ctx.prompt_tokens, self._max_n, self._near)
+            occurrences = self._occurrences(ctx.prediction)
+            place = Place(ctx.prediction, occurrences, ctx.prompt_tokens, self._near)
             self._places[ctx.request_id] = place
         place.read(ctx.tokens)
         if place.lost:
             return NO_DRAFT
-        return Draft.chain(PointMass(t) for t in ctx.prediction[place.next :][:budget])
+        return Draft.chain(map(PointMass, ctx.prediction[place.next : place.next + budget]))
+
+    def _occurrences(self, guess: tuple[int, ...]) -> Occurrences:
+        found = self._indexed.get(guess)
+        if found is None:
+            found = self._indexed[guess] = Occurrences(guess, self._max_n)
+        return found
+
+
+class Occurrences:
+    """Where in a guess its n-grams of up to `max_n` tokens end.
+
+    An n-gram is read from its last token back: its key is the token it begins with, behind the
+    number of the n - 1 tokens after that. Sorted keys number the n-grams of each n.
+    """
+
+    def __init__(self, guess: Sequence[int], max_n: int) -> None:
+        tokens = np.array(guess, np.int64)
+        ends = np.arange(1, len(tokens) + 1)
+        numbers = np.zeros_like(ends)
+        self.max_n = max_n
+        self._keys = list[NDArray[np.int64]]()
+        self._ends = list[NDArray[np.int64]]()
+        for n in range(1, min(max_n, len(tokens)) + 1):
+            keys = (numbers[ends >= n] << TOKEN_BITS) + tokens[: len(tokens) + 1 - n]
+            ends = ends[ends >= n]
+            order = np.argsort(keys, kind="stable")
+            self._keys.append(keys[order])
+            self._ends.append(ends[order])
+            numbers = np.searchsorted(self._keys[-1], keys)
+
+    def of_longest(self, tail: Sequence[int]) -> tuple[int, NDArray[np.int64]]:
+        """Length n of the longest known n-gram at the end of `tail`, and its ascending ends."""
+        n, number, found = 0, 0, np.empty(0, np.int64)
+        for token, keys, ends in zip(reversed(tail), self._keys, self._ends, strict=False):
+            key = (number << TOKEN_BITS) + token
+            number, stop = (int(np.searchsorted(keys, key, side)) for side in ("left", "right"))
+            if number == stop:
+                break
+            n, found = n + 1, ends[number:stop]
+        return n, found
 
 
 class Place:
     """Where the output is in the guess. A step costs its new tokens, whatever the lengths."""
 
-    def __init__(self, guess: Sequence[int], start: int, max_n: int, near: int) -> None:
-        self._guess, self._start, self._read, self._near = guess, start, start, near
-        self._sizes = range(max_n, 0, -1)
-        self._followers: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for end in range(1, len(guess) + 1):
-            for n in self._sizes:
-                if n <= end:
-                    self._followers[tuple(guess[end - n : end])].append(end)
+    def __init__(
+        self, guess: tuple[int, ...], occurrences: Occurrences, start: int, near: int
+    ) -> None:
+        self._guess, self._occurrences, self._near = guess, occurrences, near
+        self._start = self._read = start
         self.next = 0
         """Index of the guess's next token."""
         self.lost = False
@@ -99,17 +142,16 @@ class Place:
             if not self.lost and self._guess[self.next : self.next + 1] == (tokens[at],):
                 self.next += 1
             else:
-                self._find(tokens[max(self._start, at + 1 - self._sizes[0]) : at + 1])
+                first = max(self._start, at + 1 - self._occurrences.max_n)
+                self._find(tokens[first : at + 1])
         self._read = len(tokens)
 
     def _find(self, tail: Sequence[int]) -> None:
         """Go on behind the occurrence of the longest known tail that is nearest."""
-        for n in self._sizes:
-            ends = self._followers.get(tuple(tail[len(tail) - n :])) if n <= len(tail) else None
-            if ends:
-                after = bisect_left(ends, self.next)
-                found = min(ends[max(0, after - 1) : after + 1], key=lambda e: abs(e - self.next))
-                if n > 1 or abs(found - self.next) <= self._near:
-                    self.next, self.lost = found, False
-                    return
-        self.lost = True
+        n, ends = self._occurrences.of_longest(tail)
+        after = int(np.searchsorted(ends, self.next))
+        around = ends[max(0, after - 1) : after + 1].tolist()
+        nearest = min(around, key=lambda end: abs(end - self.next), default=0)
+        self.lost = not n or (n == 1 and abs(nearest - self.next) > self._near)
+        if not self.lost:
+            self.next = nearest

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from dataclasses import dataclass, field
-from math import nan
+from dataclasses import dataclass
 
 from paceline.cache import BlockPool, BlockTable
 from paceline.chooser import Keyed
 from paceline.drafters import DraftContext
-from paceline.engine.settings import setting_ids
+from paceline.engine.settings import prediction_ids, setting_ids
 from paceline.engine.stop import OutputText, ends
+from paceline.engine.tally import Tally
 from paceline.errors import PacelineError, RequestError
 from paceline.models import Tokenizer
 from paceline.plan.decision import Candidate
 from paceline.sampling import History
 from paceline.sampling.grammar import Matcher
-from paceline.tree import Draft
 from paceline.types import (
     FinishReason,
     Output,
     Request,
-    SpeculationCounts,
     Timing,
     TokenLogprobs,
 )
@@ -35,62 +32,6 @@ class Limits:
 
     max_model_len: int
     eos_ids: frozenset[int]
-
-
-@dataclass(eq=False)
-class Tally:
-    """Counters of a sequence, while they change."""
-
-    passes: int = 0
-    proposed: int = 0
-    accepted: int = 0
-    committed: int = 0
-    speedups: float = 0.0
-    reached: list[int] = field(default_factory=list)
-    survived: list[int] = field(default_factory=list)
-    proposed_by: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def drafter(self) -> str:
-        """The one that proposed most; "" if none did."""
-        return max(self.proposed_by, key=self.proposed_by.__getitem__, default="")
-
-    def add(
-        self,
-        drafter: str,
-        speedup: float | None,
-        draft: Draft,
-        path: tuple[int, ...],
-        committed: int,
-    ) -> None:
-        """Count one pass that was not prefill."""
-        self.passes += 1
-        self.speedups += nan if speedup is None else speedup
-        if draft:
-            self.proposed_by[drafter] += len(draft)
-        self.proposed += len(draft)
-        self.accepted += len(path)
-        self.committed += committed
-        for depth, row in enumerate((0, *path)):
-            if draft.trials[row]:
-                if depth == len(self.reached):
-                    self.reached.append(0)
-                    self.survived.append(0)
-                self.reached[depth] += 1
-                self.survived[depth] += depth < len(path)
-
-    def counts(self) -> SpeculationCounts:
-        """The counters as a value; every proposed token is scored, so verified = proposed."""
-        return SpeculationCounts(
-            passes=self.passes,
-            proposed=self.proposed,
-            verified=self.proposed,
-            accepted=self.accepted,
-            committed=self.committed,
-            reached=tuple(self.reached),
-            survived=tuple(self.survived),
-            speedups=self.speedups,
-        )
 
 
 class Sequence:
@@ -119,8 +60,7 @@ class Sequence:
         self.text = OutputText(tokenizer, request.params.stop)
         self.tally = Tally()
         self.history = History(self.tokens, len(self.tokens), ids, matcher)
-        guess = request.speculation.prediction
-        self._prediction = tuple(tokenizer.encode(guess) if isinstance(guess, str) else guess)
+        self._prediction = prediction_ids(request.speculation, tokenizer, limits.max_model_len)
         self.logprobs: list[TokenLogprobs] = []
         self.prompt_logprobs: list[TokenLogprobs | None] = [None]
         self._seed = seed
@@ -274,6 +214,7 @@ class Sequence:
             drafter=self.tally.drafter or self.drafters[0],
             rule=self.rule.name,
             counts=self.tally.counts(),
+            by_drafter=self.tally.by_drafter(),
             timing=Timing(
                 prefill_s=max(0.0, self._first_token - self._started),
                 decode_s=self._last_token - self._first_token,

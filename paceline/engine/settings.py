@@ -5,7 +5,7 @@ from __future__ import annotations
 from paceline.errors import RequestError
 from paceline.models import Tokenizer
 from paceline.sampling import SettingIds
-from paceline.types import SamplingParams
+from paceline.types import SamplingParams, Speculation
 
 THINKING = "<think>", "</think>"
 """The marks of the models that think aloud."""
@@ -24,11 +24,28 @@ def setting_ids(
 
 
 def check_ids(params: SamplingParams, vocab_size: int) -> None:
-    """Raise RequestError for an id that the model does not have."""
+    """Raise RequestError for an id that the model does not have, or more ids than it has."""
+    allowed = len(params.allowed_token_ids)
+    if allowed > vocab_size:
+        raise RequestError(
+            f"allowed_token_ids has {allowed} ids, but the model {vocab_size}; name each id once."
+        )
     for name in ("stop_token_ids", "allowed_token_ids", "logit_bias"):
         for token in getattr(params, name):
             if not 0 <= token < vocab_size:
                 raise RequestError(f"{name} names the id {token}, not in 0 .. {vocab_size - 1}.")
+
+
+def prediction_ids(asked: Speculation, tokenizer: Tokenizer, max_model_len: int) -> tuple[int, ...]:
+    """The guess of the output; raises RequestError for one that no output is long enough for."""
+    guess = asked.prediction
+    ids = tuple(tokenizer.encode(guess) if isinstance(guess, str) else guess)
+    if len(ids) > max_model_len:
+        raise RequestError(
+            f"prediction has {len(ids)} tokens, but the context holds {max_model_len};"
+            f" shorten it to {max_model_len} or fewer."
+        )
+    return ids
 
 
 def check_structured(params: SamplingParams) -> None:

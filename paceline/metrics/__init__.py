@@ -1,5 +1,5 @@
 """What is counted, in the words of docs/architecture.md, for people and for Prometheus."""
 
-from paceline.metrics.record import speculation_record, summed
+from paceline.metrics.record import speculation_record
 
-__all__ = ["speculation_record", "summed"]
+__all__ = ["speculation_record"]

@@ -18,7 +18,7 @@ from prometheus_client import (
 
 from paceline.engine import Engine
 from paceline.metrics.drift import Drift
-from paceline.types import FinishReason, Output, StepStats
+from paceline.types import FinishReason, Output, SpeculationCounts, StepStats
 
 # They would be a second series for each counter, which nothing reads.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -85,14 +85,8 @@ class Meters:
         self._request_s.observe(seconds)
         self._prompt.inc(output.prompt_tokens if output.choice == 0 else 0)
         self._cached.inc(output.cached_tokens if output.choice == 0 else 0)
-        name, counts = self._name_of(output.drafter), output.counts
-        self._passes.labels(name).inc(counts.passes)
-        self._pass_tokens.labels(name).inc(counts.committed)
-        for position, reached in enumerate(counts.reached):
-            labels = name, str(position)
-            self._reached.labels(*labels).inc(reached)
-            self._survived.labels(*labels).inc(counts.survived[position])
-        self._watch(name, counts.proposed, counts.accepted)
+        for drafter, counts in output.by_drafter.items():
+            self._count(self._name_of(drafter), counts)
 
     def finished(self, reason: FinishReason) -> None:
         """Count the end of an output."""
@@ -105,6 +99,16 @@ class Meters:
     def page(self) -> bytes:
         """All of it as Prometheus reads it."""
         return generate_latest(self.registry)
+
+    def _count(self, name: str, counts: SpeculationCounts) -> None:
+        """Count one drafter's part in an output."""
+        self._passes.labels(name).inc(counts.passes)
+        self._pass_tokens.labels(name).inc(counts.committed)
+        for position, reached in enumerate(counts.reached):
+            labels = name, str(position)
+            self._reached.labels(*labels).inc(reached)
+            self._survived.labels(*labels).inc(counts.survived[position])
+        self._watch(name, counts.proposed, counts.accepted)
 
     def _watch(self, name: str, proposed: int, accepted: int) -> None:
         if not proposed:

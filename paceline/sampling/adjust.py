@@ -65,7 +65,7 @@ def structured(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
 def allowed_token_ids(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
     """Nothing but these."""
     if params.allowed_token_ids:
-        keep_only(row, params.allowed_token_ids)
+        keep_only(row, on(row, np.asarray(params.allowed_ids)))
 
 
 def bad_words(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
@@ -86,7 +86,7 @@ def thinking_budget(row: Tensor, params: SamplingParams, prefix: Prefix) -> None
         return
     begun = [n for n in range(1, len(closing)) if prefix.ends_with(closing[:n])]
     begun = [n for n in begun if thought - n >= params.thinking_budget]
-    keep_only(row, (closing[max(begun, default=0)],))
+    keep_only(row, torch.tensor([closing[max(begun, default=0)]], device=row.device))
 
 
 def min_tokens(row: Tensor, params: SamplingParams, prefix: Prefix) -> None:
@@ -153,12 +153,11 @@ SETTINGS: tuple[Callable[[Tensor, SamplingParams, Prefix], None], ...] = (
 """In the order in which they are applied."""
 
 
-def keep_only(row: Tensor, ids: Sequence[int]) -> None:
-    """Forbid all other ids in logits[V]."""
-    at = torch.tensor(ids, device=row.device)
-    kept = row[at].clone()
+def keep_only(row: Tensor, ids: Tensor) -> None:
+    """Forbid all ids in logits[V] but ids[U]."""
+    kept = row[ids]
     row.fill_(NEVER)
-    row[at] = kept
+    row[ids] = kept
 
 
 def on(row: Tensor, values: np.ndarray) -> Tensor:

@@ -113,7 +113,7 @@ async def complete(request: Request, service: Service) -> Reply:
     ask = await read(request, CompletionRequest, service.config.limits)
     _check_model(ask.model, service)
     prompts = await asyncio.to_thread(completions.prompts_of, service, ask)
-    asked = completions.requests_of(service, ask, prompts, _owner(request))
+    asked = await asyncio.to_thread(completions.requests_of, service, ask, prompts, _owner(request))
     form = completions.CompletionForm(service, _id(request), ask, prompts)
     return Reply(Generation(service, asked), form)
 

@@ -152,7 +152,8 @@ class ChatForm(Form):
         return reply
 
     def _reader(self, index: int) -> CallReader:
-        return CallReader(f"call_{self.reply_id}_{index}", reads=bool(self.ask.offered))
+        call_id, reads = f"call_{self.reply_id}_{index}", bool(self.ask.offered)
+        return CallReader(call_id, reads, many=self.ask.many_calls)
 
     def _texts(self, index: int, reader: CallReader, pieces: Sequence[Piece]) -> list[Chunk]:
         """The chunks of one event: what the pieces tell goes with the first of them."""

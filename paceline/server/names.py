@@ -16,7 +16,7 @@ class DrafterNames:
     def __init__(self, drafts: Iterable[str]) -> None:
         """A drafter goes by its kind, and where there are several of one by kind and number."""
         loaded = list(dict.fromkeys(drafts))
-        kinds = [_kind(draft) for draft in loaded]
+        kinds = [kind_of(draft) for draft in loaded]
         many, seen = Counter(kinds), Counter[str]()
         self._drafts = {}
         for draft, kind in zip(loaded, kinds, strict=True):
@@ -45,6 +45,6 @@ class DrafterNames:
         return self._names.get(draft, draft)
 
 
-def _kind(draft: str) -> str:
+def kind_of(draft: str) -> str:
     """The drafter's registered name, or the bare name of its file."""
     return OptionString.parse(draft).name.replace("\\", "/").rpartition("/")[2].removesuffix(".py")

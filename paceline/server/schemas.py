@@ -215,6 +215,11 @@ class ChatRequest(Sampling):
         """The tools the model may call."""
         return [] if self.tool_choice == NO_TOOL else self.tools or []
 
+    @property
+    def many_calls(self) -> bool:
+        """Whether a choice may have several calls."""
+        return self.parallel_tool_calls is not False
+
 
 class TokenizeRequest(Strict):
     """POST /tokenize: a text, or messages as the chat template writes them."""

@@ -36,12 +36,13 @@ class CallReader:
     """Splits text that comes in any pieces into content and calls.
 
     What may be the start of a call is held back until it is one or is none. A call that is never
-    closed, or is no call, is content: nothing is lost.
+    closed, or is no call, is content: nothing is lost, but for calls after the first one where
+    only one is wanted.
     """
 
-    def __init__(self, call_id: str, reads: bool) -> None:
+    def __init__(self, call_id: str, reads: bool, many: bool = True) -> None:
         """Calls get `call_id` with a number; everything is content unless it `reads`."""
-        self._id, self._reads = call_id, reads
+        self._id, self._reads, self._many = call_id, reads, many
         self._held = ""
         self.count = 0
 
@@ -74,16 +75,20 @@ class CallReader:
                 return
             whole = self._held[: end + len(CLOSE)]
             self._held = self._held[len(whole) :]
-            yield self._call(whole) or whole
+            call = self._call(whole)
+            if call is None:
+                yield whole
+            elif self._many or not self.count:
+                self.count += 1
+                yield call
 
     def _call(self, text: str) -> Call | None:
+        """The call that comes next, if it is one."""
         try:
             match json.loads(text[len(OPEN) : -len(CLOSE)]):
                 case {"name": str(name), "arguments": dict(arguments)}:
                     written = json.dumps(arguments, ensure_ascii=False)
-                    self.count += 1
-                    number = self.count - 1
-                    return Call(number, f"{self._id}_{number}", name, written)
+                    return Call(self.count, f"{self._id}_{self.count}", name, written)
         except (ValueError, RecursionError):
             pass
         return None
@@ -112,7 +117,7 @@ def call_grammar(ask: ChatRequest) -> StructuredOutput | None:
         return None
     if ask.structured_outputs or not isinstance(ask.response_format, TextFormat | None):
         raise ApiError(400, "response_format cannot be combined with tools.", "response_format")
-    many = ask.parallel_tool_calls is not False and not isinstance(choice, NamedTool)
+    many = ask.many_calls and not isinstance(choice, NamedTool)
     return StructuredOutput(grammar=grammar_of(tools, optional=choice == "auto", many=many))
 
 

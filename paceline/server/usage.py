@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.drafters import PREDICTION
 from paceline.metrics import speculation_record
-from paceline.server.names import DrafterNames
+from paceline.server.names import DrafterNames, kind_of
 from paceline.types import Output, Request
 
 
@@ -30,10 +30,15 @@ def usage_of(
 
 
 def _prediction(requests: Sequence[Request], outputs: Sequence[Output]) -> dict[str, int]:
-    """Tokens of the predictions that are in the outputs, and those that are not."""
+    """Tokens of the predictions that are in the outputs, and those that are not.
+
+    One that repeats itself takes guessed tokens again; no more are counted than were guessed.
+    """
     accepted = rejected = 0
     for request, output in zip(requests, outputs, strict=True):
-        own = output.counts.accepted if output.drafter == PREDICTION else 0
-        accepted += own
-        rejected += max(0, len(request.speculation.prediction) - own)
+        drafts = output.by_drafter.items()
+        own = sum(counts.accepted for name, counts in drafts if kind_of(name) == PREDICTION)
+        guessed = len(request.speculation.prediction)
+        accepted += min(own, guessed)
+        rejected += max(0, guessed - own)
     return {"accepted_prediction_tokens": accepted, "rejected_prediction_tokens": rejected}

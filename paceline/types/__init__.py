@@ -11,6 +11,7 @@ from paceline.types.output import (
     StepStats,
     Timing,
     TokenLogprobs,
+    summed,
 )
 from paceline.types.request import (
     AUTO,
@@ -40,4 +41,5 @@ __all__ = [
     "Timing",
     "TokenLogprobs",
     "check_length",
+    "summed",
 ]

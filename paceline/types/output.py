@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import zip_longest
 from math import isnan, nan
 
 
@@ -58,6 +60,20 @@ class SpeculationCounts:
     def per_position(self) -> tuple[float, ...]:
         """P(position j accepted | proposed, and all before it accepted)."""
         return tuple(s / r if r else 0.0 for s, r in zip(self.survived, self.reached, strict=True))
+
+
+def summed(counts: Sequence[SpeculationCounts]) -> SpeculationCounts:
+    """The sum of counters; positions are added one by one."""
+    return SpeculationCounts(
+        passes=sum(c.passes for c in counts),
+        proposed=sum(c.proposed for c in counts),
+        verified=sum(c.verified for c in counts),
+        accepted=sum(c.accepted for c in counts),
+        committed=sum(c.committed for c in counts),
+        reached=tuple(map(sum, zip_longest(*(c.reached for c in counts), fillvalue=0))),
+        speedups=sum(c.speedups for c in counts),
+        survived=tuple(map(sum, zip_longest(*(c.survived for c in counts), fillvalue=0))),
+    )
 
 
 @dataclass(frozen=True)
@@ -132,8 +148,11 @@ class Output:
     prompt_tokens: int
     cached_tokens: int
     drafter: str
+    """Who proposed most; the first of those allowed where nobody did."""
     rule: str
     counts: SpeculationCounts
+    by_drafter: Mapping[str, SpeculationCounts] = field(default_factory=dict)
+    """The same by who might draft; "none" has the passes in which nobody might."""
     timing: Timing
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -142,6 +143,11 @@ class SamplingParams:
     def adjusting(self) -> tuple[str, ...]:
         """The settings in force that change logits by what stands before them."""
         return tuple(n for n, default in _ADJUSTING.items() if getattr(self, n) != default)
+
+    @cached_property
+    def allowed_ids(self) -> array[int]:
+        """allowed_token_ids as numbers of 64 bits, which every row reads."""
+        return array("q", self.allowed_token_ids)
 
     @property
     def adjusts(self) -> bool:

@@ -33,8 +33,11 @@ def test_mean_over_all(server: Live) -> None:
     for word in ("proposed", "verified", "accepted"):
         assert change[f"paceline_{word}_tokens_total"] == counts[word]
     assert change["paceline_committed_tokens_total"] == usage["completion_tokens"]
-    assert change['paceline_passes_total{drafter="model"}'] == counts["steps"]
-    assert change['paceline_pass_tokens_total{drafter="model"}'] == counts["committed"]
+    for name, whole in (("passes", counts["steps"]), ("pass_tokens", counts["committed"])):
+        of_model = change[f'paceline_{name}_total{{drafter="model"}}']
+        of_none = change.get(f'paceline_{name}_total{{drafter="none"}}', 0)
+        assert of_model + of_none == whole
+        assert of_none <= len(PROMPTS)  # each output's last token has no room for a draft
     assert change["paceline_prompt_tokens_total"] == usage["prompt_tokens"]
     assert change['paceline_outputs_total{finish_reason="length"}'] <= len(PROMPTS)
     assert change["paceline_time_to_first_token_seconds_count"] == len(PROMPTS)

@@ -39,6 +39,11 @@ HELLO = [{"role": "user", "content": "hi"}]
         ({"prompt": "x", "logit_bias": {"99999": 1}}, "logit_bias", "names the id 99999"),
         ({"prompt": [999999]}, None, "A prompt id is not in"),
         ({"prompt": "x" * 9000}, None, "but the context holds 1024"),
+        (
+            {"prompt": "x", "prediction": {"type": "content", "content": " x" * 1025}},
+            "prediction",
+            "prediction has 1025 tokens, but the context holds 1024; shorten it to 1024 or fewer.",
+        ),
         ({"prompt": "x", "stop": [""]}, "stop", "must be a non-empty string"),
         ({"prompt": "x", "stream_options": {"include_usage": True}}, None, "needs stream true"),
         ({"prompt": "x", "thinking_budget": 3}, "thinking_budget", "needs a model with"),

@@ -42,6 +42,11 @@ ASKED: dict[str, Any] = {
 }
 
 
+def call_text(name: str, **arguments: Any) -> str:
+    """A call as a model writes it."""
+    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
+
+
 def check(call: dict[str, Any]) -> None:
     function = call["function"]
     arguments = json.loads(function["arguments"])
@@ -63,6 +68,31 @@ def test_required_without_parallel_is_one_call(server: Live) -> None:
     reply = server.post(CHAT, **ASKED, tool_choice="required", parallel_tool_calls=False)
     (call,) = reply["choices"][0]["message"]["tool_calls"]
     check(call)
+
+
+def test_of_free_text_without_parallel_the_first_call_is_given(server: Live) -> None:
+    """It was streamed and given with all its calls."""
+    written = [call_text("set", size=1), call_text("set", size=2)]
+    asked = {
+        **ASKED,
+        "tools": [SET],
+        "structured_outputs": {"choice": ["\n".join(written)]},
+        "max_tokens": 200,
+    }
+    both = server.post(CHAT, **asked)["choices"][0]["message"]
+    assert [c["function"]["arguments"] for c in both["tool_calls"]] == [
+        '{"size": 1}',
+        '{"size": 2}',
+    ]
+    asked["parallel_tool_calls"] = False
+    choice = server.post(CHAT, **asked)["choices"][0]
+    (call,) = choice["message"]["tool_calls"]
+    assert call["function"]["arguments"] == '{"size": 1}'
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
+    deltas = [event["choices"][0]["delta"] for event in server.events(CHAT, **asked)[:-1]]
+    (told,) = [one for delta in deltas for one in delta.get("tool_calls", ())]
+    assert told["function"] == call["function"]
+    assert "".join(delta.get("content") or "" for delta in deltas) == ""
 
 
 def test_tool_stream_boundary(server: Live) -> None:

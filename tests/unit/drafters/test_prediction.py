@@ -10,7 +10,7 @@ import pytest
 from paceline.drafters import DraftContext
 from paceline.drafters.prediction import LivePrediction, Prediction
 from paceline.engine import LLM
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, RequestError
 from paceline.types import SamplingParams, Speculation
 from tests.conftest import PROMPTS
 
@@ -67,6 +67,34 @@ def test_a_released_request_starts_again(context: Callable[..., DraftContext]) -
     live.release(ctx.request_id)
     other = replace(context([7], 1), prediction=GUESS)
     assert live.propose([other], [1])[0].tree.tokens == (100,)
+
+
+def test_requests_with_the_same_guess_share_its_index(
+    context: Callable[..., DraftContext],
+) -> None:
+    """Each of a request's choices had its own, of 688 bytes a token."""
+    live, ctx = LivePrediction(4, 32), replace(context([7, 100, 101], 1), prediction=GUESS)
+    choices = [replace(ctx, request_id=str(choice)) for choice in range(3)]
+    other = replace(ctx, request_id="other", prediction=GUESS[1:])
+    live.propose([*choices, other], [1] * 4)
+    assert {*live._indexed} == {GUESS, GUESS[1:]}
+    for one in choices:
+        assert GUESS in live._indexed
+        live.release(one.request_id)
+    assert {*live._indexed} == {GUESS[1:]}
+
+
+def test_a_guess_may_be_longer_than_the_output_not_than_the_context(mini: LLM) -> None:
+    size = mini.engine.max_model_len
+    settings = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
+    plain, filled = (
+        mini.generate(PROMPTS[0], settings, speculation=speculation)[0]
+        for speculation in (Speculation(k=0), Speculation(prediction=(5,) * size))
+    )
+    assert filled.token_ids == plain.token_ids
+    for guess in ((5,) * (size + 1), " x" * (size + 1)):
+        with pytest.raises(RequestError, match=f"has {size + 1} tokens, but the context holds"):
+            mini.generate(PROMPTS[0], settings, speculation=Speculation(prediction=guess))
 
 
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"max_n": 0}, {"near": 0}])

@@ -194,6 +194,10 @@ def test_logprobs_of_the_prompt(build: Callable[..., LLM]) -> None:
     [
         ({"logit_bias": {10**6: 1.0}}, "logit_bias names the id 1000000, not in 0 .. "),
         ({"allowed_token_ids": (-1,)}, "allowed_token_ids names the id -1"),
+        (
+            {"allowed_token_ids": (1,) * 9000},
+            "allowed_token_ids has 9000 ids, but the model 4096; name each id once.",
+        ),
         ({"stop_token_ids": (10**6,)}, "stop_token_ids names the id 1000000"),
         ({"thinking_budget": 5}, "thinking_budget needs a model with the tokens <think>"),
     ],

@@ -89,6 +89,16 @@ def test_allowed_ids_and_bias() -> None:
     assert (row[2], row[5]) == (LOGITS[2], LOGITS[5] + 1.5)
 
 
+def test_allowed_ids_are_read_once_for_all_rows() -> None:
+    """The tuple was turned into a tensor for each row of each pass."""
+    params = SamplingParams(allowed_token_ids=(2, 5))
+    found(params, [], [])
+    ids = vars(params)["allowed_ids"]
+    found(params, [], [])
+    assert vars(params)["allowed_ids"] is ids
+    assert ids.tolist() == [2, 5]
+
+
 THOUGHTS: dict[str, tuple[list[int], list[int], int | None]] = {
     "never opened": ([1], [0, 0, 0], None),
     "within the budget": ([7], [0], None),

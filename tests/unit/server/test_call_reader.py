@@ -21,8 +21,8 @@ CALLS = st.builds(
 TEXTS = st.text("<tol_ca/>x \n{", max_size=12) | st.sampled_from([OPEN, CLOSE, OPEN + "{}" + CLOSE])
 
 
-def read(pieces: list[str]) -> tuple[str, list[Call]]:
-    reader = CallReader("id", reads=True)
+def read(pieces: list[str], many: bool = True) -> tuple[str, list[Call]]:
+    reader = CallReader("id", reads=True, many=many)
     parts = [part for piece in pieces for part in reader.push(piece)] + reader.finish()
     text = "".join(part for part in parts if isinstance(part, str))
     return text, [part for part in parts if isinstance(part, Call)]
@@ -65,3 +65,11 @@ def test_what_is_no_call_is_content() -> None:
     ):
         assert read([broken]) == (broken, [])
     assert CallReader("id", reads=False).push(f"{OPEN}{{}}{CLOSE}") == [f"{OPEN}{{}}{CLOSE}"]
+
+
+@given(st.lists(CALLS | TEXTS, max_size=5))
+def test_where_one_is_wanted_the_first_is_given(parts: list[str]) -> None:
+    whole = "".join(parts)
+    text, calls = read([whole])
+    beside_one, one = read([whole], many=False)
+    assert (beside_one, one) == (text, calls[:1])
