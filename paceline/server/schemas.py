@@ -122,7 +122,7 @@ class Sampling(Inert):
     repetition_penalty: float | None = None
     logit_bias: Annotated[dict[str, float] | None, Many] = None
     bad_words: Annotated[list[str] | None, Field(max_length=256)] = None
-    allowed_token_ids: list[Token] | None = None
+    allowed_token_ids: Annotated[list[Token], Field(min_length=1)] | None = None
     min_tokens: Annotated[int | None, Field(lt=1 << 31)] = None
     thinking_budget: Annotated[int | None, Field(lt=1 << 31)] = None
     stop: str | Texts | None = None

@@ -43,7 +43,8 @@ class CallReader:
     def __init__(self, call_id: str, reads: bool, many: bool = True) -> None:
         """Calls get `call_id` with a number; everything is content unless it `reads`."""
         self._id, self._reads, self._many = call_id, reads, many
-        self._held = ""
+        self._held, self._in_text = "", False
+        """Blanks alone wait, since around calls they belong to neither."""
         self.count = 0
 
     def push(self, text: str) -> list[str | Call]:
@@ -63,21 +64,19 @@ class CallReader:
             start = self._held.find(OPEN)
             if start < 0:
                 start = len(self._held) - _overlap(self._held, OPEN)
-            if start and (content := self._held[:start]):
-                # Blanks around calls belong to neither.
-                if self._held[start:].startswith(OPEN) or self.count:
-                    content = content if content.strip() else ""
-                self._held = self._held[start:]
-                if content:
-                    yield content
-            end = self._held.find(CLOSE)
-            if not self._held.startswith(OPEN) or end < 0:
+            lead = self._held[:start]
+            if lead and (self._in_text or lead.strip()):
+                self._in_text = True
+                yield lead
+                lead, self._held = "", self._held[start:]
+            end = self._held.find(CLOSE) + len(CLOSE)
+            if not self._held.startswith(OPEN, len(lead)) or end < len(CLOSE):
                 return
-            whole = self._held[: end + len(CLOSE)]
-            self._held = self._held[len(whole) :]
+            whole, self._held = self._held[len(lead) : end], self._held[end:]
             call = self._call(whole)
+            self._in_text = call is None
             if call is None:
-                yield whole
+                yield lead + whole
             elif self._many or not self.count:
                 self.count += 1
                 yield call

@@ -37,6 +37,7 @@ HELLO = [{"role": "user", "content": "hi"}]
         ),
         ({"prompt": "x", "logit_bias": {"-5": 1}}, "logit_bias", "token ids"),
         ({"prompt": "x", "logit_bias": {"99999": 1}}, "logit_bias", "names the id 99999"),
+        ({"prompt": "x", "allowed_token_ids": []}, "allowed_token_ids", "at least 1"),
         ({"prompt": [999999]}, None, "A prompt id is not in"),
         ({"prompt": "x" * 9000}, None, "but the context holds 1024"),
         (
