@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 def certify(
+    ctx: typer.Context,
     exact: certify_options.Exact = False,
     law: certify_options.Law = False,
     parity: certify_options.Parity = False,
@@ -77,7 +78,14 @@ def certify(
     given = dict(locals())
     if not (exact or law or parity or endpoint):
         given |= dict.fromkeys(("exact", "law", "parity", "quick"), True)
+    certify_options.refuse_unread(given, named_of(ctx))
     tell(run(given), as_json, out)
+
+
+def named_of(ctx: typer.Context) -> set[str]:
+    """The options that the command line names, whatever it gives them."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
 def run(given: dict[str, Any]) -> Certificate:
@@ -85,6 +93,7 @@ def run(given: dict[str, Any]) -> Certificate:
     law, parity, quick = (given[name] for name in ("law", "parity", "quick"))
     params = sampling_options.sampling(given)
     check_out(given["out"])
+    check_rule(given["rule"])
     if parity:
         check_parity_options(params, defaults.drafts_of(given["model"], given["draft"]), given["k"])
     limit = given["limit"] or (defaults.QUICK_PROMPTS if quick else None)
@@ -139,6 +148,14 @@ def check_out(out: Path | None) -> None:
     """Raise ConfigError where the certificate has no place."""
     if out and not out.absolute().parent.is_dir():
         raise ConfigError(f"There is no folder {out.parent} to write {out.name} to.")
+
+
+def check_rule(name: str | None) -> None:
+    """Raise UnknownNameError where there is no such rule."""
+    from paceline.verify import rules
+
+    if name is not None:
+        rules[name]
 
 
 def check_parity_options(params: SamplingParams, drafts: tuple[str, ...], k: int | None) -> None:

@@ -1,13 +1,15 @@
-"""The options of `paceline certify` alone, each written once."""
+"""The options of `paceline certify` alone, each written once, and which check reads which."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from paceline.cli import options
+from paceline.cli import options, sampling_options
+from paceline.errors import ConfigError
 
 CHECKS = "Checks; the first three quickly where none is named"
 SERVERS = "Checks of other servers, by OpenAI's HTTP API"
@@ -95,3 +97,31 @@ ServedModelB = Annotated[
     str | None,
     typer.Option("--served-model-b", help="The name at --endpoint-b.", rich_help_panel=SERVERS),
 ]
+
+_LOADED = (
+    *("model", "dtype", "device", "kernels", "quantize", "kv_dtype", "threads"),
+    "max_model_len",
+)
+_DRAFTED = (*_LOADED, "draft", "k")
+_SAMPLED = (*sampling_options.SETTINGS, "logit_bias", "json_schema")
+ALONE, PAIR = "--endpoint alone", "--endpoint-b"
+READS: dict[str, tuple[str, ...]] = {
+    "--exact": ("quick",),
+    "--law": ("quick", "samples", "rule", *_DRAFTED),
+    "--parity": ("quick", "prompts", "batch", "limit", "raw", *_DRAFTED, *_SAMPLED),
+    ALONE: ("quick", "samples", *_LOADED),
+    PAIR: ("quick", "samples"),
+}
+"""Check -> the options that it reads; --json and --out are the certificate's."""
+
+
+def refuse_unread(given: Mapping[str, Any], named: Container[str]) -> None:
+    """Raise ConfigError where none of the checks reads an option that is `named`."""
+    runs = {f"--{name}" for name in ("exact", "law", "parity") if given[name]}
+    if given["endpoint"]:
+        runs.add(PAIR if given["endpoint_b"] else ALONE)
+    for option in (name for name in given if name in named):
+        readers = [check for check, read in READS.items() if option in read]
+        if readers and runs.isdisjoint(readers):
+            flag = f"--{option.replace('_', '-')}"
+            raise ConfigError(f"{flag} needs {' or '.join(readers)}; no other check reads it.")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import CodeType
 from typing import Any, NoReturn, cast
 
@@ -21,10 +22,12 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from paceline.models.lengths import FILTERS, MAX_CHARS, METHODS, formatted, written
+
 MAX_STEPS = 200_000
 """Loop rounds and numbers of `range` that one rendering may take; a macro call is twenty."""
-MAX_CHARS = 1 << 22
-"""Length of the output, and of any value a template builds."""
+MAX_PRINTED = 4 * MAX_CHARS
+"""What all expressions of one rendering may print, those of macros and captured blocks too."""
 
 _WIDE_NUMBER = re.compile(r"\d{6}")
 _WIDE = 10**6
@@ -37,15 +40,21 @@ class RefusalError(Exception):
 class Sandbox(ImmutableSandboxedEnvironment):
     """The environment of one rendering; it counts what that rendering uses."""
 
-    intercepted_binops = frozenset(["*", "**", "%"])
+    concat = staticmethod(lambda chunks: _concatenated(*chunks))
+    intercepted_binops = frozenset(["+", "*", "**", "%"])
 
     def __init__(self) -> None:
         super().__init__(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[_Generation, loopcontrols],
+            finalize=self._printed,
         )
-        self._steps_left = MAX_STEPS
+        self._steps_left, self._chars_left = MAX_STEPS, MAX_PRINTED
         self.filters.update(tojson=_to_json, format=_printf)
+        self.filters.update({name: _measured(name, self.filters[name]) for name in FILTERS})
         self.filters.update(step=self._step, bounded=_bounded, modest=_modest)
+        self.filters.update(concatenated=_concatenated)
         del self.globals["lipsum"]
         self.globals.update(range=self._range, raise_exception=_refuse, strftime_now=_strftime_now)
 
@@ -59,6 +68,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Call, but with modest numbers."""
         for value in (*args, *kwargs.values()):
             _modest(value)
+        text, name = getattr(callee, "__self__", None), getattr(callee, "__name__", "")
+        if isinstance(text, (str, bytes)) and name in METHODS:
+            args = tuple(map(_held, args))
+            _fits(METHODS[name](text, *args, **kwargs))
         return super().call(context, callee, *args, **kwargs)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -67,6 +80,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError("raises a number to a huge power")
         if operator == "%" and isinstance(left, str):
             _modest_widths(left)
+            _fits(formatted(left, *(right if isinstance(right, tuple) else (right,))))
+        if operator == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
+            _fits(len(left) + len(right))
         if operator == "*":
             sizes = [len(v) if hasattr(v, "__len__") else abs(v) for v in (left, right)]
             if sizes[0] * sizes[1] > MAX_CHARS:
@@ -78,12 +94,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
         wrapped = super().wrap_str_format(value)
         if wrapped is not None and _WIDE_NUMBER.search(value.__self__):
             raise SecurityError("formats to a huge width")
-        return wrapped
+        return wrapped and _measured_format(value.__self__, wrapped)
 
     @pass_context  # which also keeps the compiler from taking the step itself
     def _step(self, context: Context, count: int) -> bool:
         self.spend(count)
         return True
+
+    def _printed(self, value: Any) -> Any:
+        """`value`, unless with it the expressions print too much, into captured blocks or out."""
+        self._chars_left -= written(value)
+        if self._chars_left < 0:
+            raise SecurityError(f"prints more than {MAX_PRINTED} characters")
+        return value
 
     def _range(self, *bounds: int) -> range:
         numbers = range(*bounds)
@@ -118,6 +141,11 @@ class _Meter(NodeTransformer):
         for option in node.kwargs:
             option.value = _filtered(option.value, "modest")
         return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        first, *others = node.nodes
+        return nodes.Filter(first, "concatenated", others, [], None, None)
 
     def visit_Assign(self, node: nodes.Assign) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
@@ -169,6 +197,44 @@ def _bounded(value: Any) -> Any:
     return value
 
 
+def _fits(length: int) -> None:
+    if length > MAX_CHARS:
+        raise SecurityError(f"builds a value longer than {MAX_CHARS}")
+
+
+def _held(value: Any) -> Any:
+    """`value`, with what an iterator gives in a list: it can be measured and then used."""
+    return list(value) if isinstance(value, Iterator) else value
+
+
+def _concatenated(*values: Any) -> str:
+    _fits(sum(map(written, values)))
+    return "".join(map(str, values))
+
+
+def _measured(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, refused where its result may be too long."""
+    passed = int(hasattr(function, "jinja_pass_arg"))
+
+    @wraps(function)
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        given = [*args[:passed], *map(_held, args[passed:])]
+        _fits(FILTERS[name](*given[passed:], **kwargs))
+        return function(*given, **kwargs)
+
+    return measured
+
+
+def _measured_format(layout: str, function: Callable[..., str]) -> Callable[..., str]:
+    @wraps(function)
+    def measured(*args: Any, **kwargs: Any) -> str:
+        values = (*args, *(args[0].values() if function.__name__ == "format_map" else ()))
+        _fits(formatted(layout, *values, **kwargs))
+        return function(*args, **kwargs)
+
+    return measured
+
+
 def _modest(value: Any) -> Any:
     """`value`, unless it is a number that no honest width or count is."""
     if isinstance(value, int) and abs(value) > _WIDE:
@@ -194,6 +260,7 @@ def _to_json(
 
 def _printf(layout: str, *values: Any) -> str:
     _modest_widths(layout)
+    _fits(formatted(layout, *values))
     return layout % values
 
 

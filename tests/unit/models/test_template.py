@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from small_vocabularies import byte_level_metadata
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from paceline.errors import ModelFileError, RequestError
-from paceline.models.sandbox import MAX_CHARS, MAX_STEPS
+from paceline.models.lengths import MAX_CHARS
+from paceline.models.sandbox import MAX_STEPS
 from paceline.models.template import render_chat
 from paceline.models.tokenizer import Tokenizer
 
@@ -183,6 +185,61 @@ def test_a_hostile_template_is_the_files_fault(template: str, problem: str) -> N
     with pytest.raises(ModelFileError, match=problem) as caught:
         render_chat(chatter(template), CHATS["one"])
     assert (caught.value.path, caught.value.field) == (Path("m.gguf"), "chat_template")
+
+
+LONG = "{% set a, b = 'a' * 3000, 'b' * 100000 %}"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a.replace('a', b)",
+        "a | replace('a', b)",
+        "a | replace('', b)",
+        "[a] | map('replace', 'a', b) | list",
+        "a.join(b)",
+        "b | join(a)",
+        "b.join(a | list)",
+        "([b] * 3000) | join",
+        "(a | map('upper')) | join(b)",
+        "('\n' * 300) | indent(1000000)",
+        "('\n' * 300) | indent(b)",
+        "('\t' * 300).expandtabs(1000000)",
+        "a.translate({97: b})",
+        "a | wordwrap(1, wrapstring=b)",
+        "([1] * 300) | tojson(indent=100000)",
+        "([1] * 300) | tojson(separators=(b, b))",
+        "([b] * 300) | string",
+        "b ~ b" + " ~ b" * 50,
+        "('%s' * 300) | format(*([b] * 300))",
+        "('%(x)s' * 300) % {'x': b}",
+        "('{0}' * 300).format(b)",
+        "('{x}' * 300).format_map({'x': b})",
+        "('{0:{0}}' * 300).format(100000)",
+        "[[0] * 3000] * 3000 | sum(start=[])",
+        "'a' * 4000000 + 'b' * 4000000",
+    ],
+)
+def test_a_long_value_is_refused_before_it_is_built(expression: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(ModelFileError, match=f"longer than {MAX_CHARS}"):
+        render_chat(chatter(f"{LONG}{{{{ ({expression}) }}}}"), CHATS["one"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * MAX_CHARS
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ [[b] * 300] }}",
+        "{% set x %}{% for i in range(300) %}{{ b ~ i }}{% endfor %}{% endset %}",
+        "{% macro m() %}{% for i in range(300) %}{{ b ~ i }}{% endfor %}{% endmacro %}{{ m() }}",
+    ],
+)
+def test_what_is_printed_is_bounded(template: str) -> None:
+    with pytest.raises(ModelFileError, match=r"longer than|(prints|writes) more than"):
+        render_chat(chatter(LONG + template), CHATS["one"])
 
 
 def test_each_rendering_has_the_whole_budget() -> None:
