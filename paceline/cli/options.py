@@ -157,7 +157,7 @@ Prompts = Annotated[
     typer.Option(
         "--prompts",
         help="Run every prompt of a file: lines of text, or .jsonl (.gz too) with prompt, turns or "
-        "messages. Prints one JSON object a line, in the file's order.",
+        "messages. generate prints a line of JSON for each, in the file's order.",
         rich_help_panel=RESULT,
     ),
 ]
