@@ -35,7 +35,7 @@ def test_the_cap_holds_without_a_controller() -> None:
     engine = loaded("test_sampler", k=2, max_k=((1, 1),))
     stats = watched(engine)
     run(engine, request("r", speculation=Speculation(k=9), max_tokens=12, ignore_eos=True))
-    assert {one.budget for step in stats for one in step.drafts} == {1, 0}
+    assert max(one.budget for step in stats for one in step.drafts) == 1
 
 
 def test_a_pinned_length_holds_beside_what_is_loaded() -> None:
