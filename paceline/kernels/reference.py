@@ -84,7 +84,7 @@ def embed_position(op: ops.EmbedPosition, state: Pass) -> None:
 def rms_norm(op: ops.RMSNorm, state: Pass) -> None:
     """Normalise each head of each row."""
     source = state.registers[op.source]
-    heads = source.view(len(source), op.heads, -1)
+    heads = source.view(len(source), op.heads, source.shape[1] // op.heads)
     state.registers[op.out] = rows.rms_norm(heads, op.scale, op.eps).flatten(1)
 
 

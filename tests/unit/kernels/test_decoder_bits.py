@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from paceline.bench.rows import chain
 from paceline.kernels.attention import attend_rows
 from paceline.kernels.batch import Batch, KVTensors
 from paceline.kernels.ops import LOGITS, Attend, LogitRows
@@ -192,6 +193,11 @@ def test_hidden_states_of_the_layers_asked_for(bench: Bench) -> None:
     for op in head:
         KERNELS[type(op)](op, state)
     torch.testing.assert_close(state.registers[LOGITS], logits)
+
+
+def test_a_pass_may_want_no_logits(bench: Bench) -> None:
+    found = bench.compute(chain(0, 9, logit_rows=0), bench.kv).logits
+    assert found.shape == (0, bench.spec.vocab_size)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int8])
