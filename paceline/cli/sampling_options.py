@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from paceline.cli.prompts import decode
 from paceline.errors import ConfigError
 from paceline.structured import StructuredOutput
 from paceline.types import SamplingParams
@@ -91,20 +92,12 @@ def sampling(given: Mapping[str, Any]) -> SamplingParams:
     )
 
 
-def read_text(path: Path) -> str:
-    """A file's text; raises ConfigError where it is not UTF-8."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}).") from error
-
-
 def structured(given: Mapping[str, Any]) -> StructuredOutput | None:
     """The one form that the output must have, if any; raises RequestError for two."""
     schema, grammar = given.get("json_schema"), given.get("grammar")
     forms: dict[str, Any] = {
-        "json_schema": schema and read_text(schema),
-        "grammar": grammar and read_text(grammar),
+        "json_schema": schema and decode(schema.read_bytes(), str(schema)),
+        "grammar": grammar and decode(grammar.read_bytes(), str(grammar)),
         "regex": given.get("regex"),
     }
     named = {name: form for name, form in forms.items() if form is not None}
