@@ -50,7 +50,8 @@ def steer(engine: Engine) -> Steering:
         )
     papers = on_paper(engine.drafters, measured)
     target = TARGET if measured is None else measured.target
-    steering = Steering(Controller(target, papers, engine.limits))
+    controller = Controller(target, papers, engine.limits, guessed=measured is None)
+    steering = Steering(controller)
     engine.budget_for = steering.budget_for
     engine.listeners.append(steering.observe)
     return steering

@@ -172,11 +172,13 @@ def draft_ms(
     added = np.zeros(len(offers.gains))
     for place, drafter in enumerate(costs):
         (own,) = np.nonzero(offers.drafters == place)
+        if not len(own):
+            continue
         depths = offers.depths[own]
         before = earlier_equals(depths)
         first = depths == 0
         added[own] += first * drafter.request_ms + (first & (before == 0)) * drafter.step_ms
-        if drafter.passes is not None and len(own):
+        if drafter.passes is not None:
             sizes = np.arange(1, before.max() + 2)
             times = drafter.passes.many_ms(sizes, sizes * (context_tokens / requests))
             added[own] += np.diff(times, prepend=0.0)[before]

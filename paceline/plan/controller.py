@@ -27,6 +27,8 @@ MEASURE_GAP = 128
 """Drafted passes after which a plain one is measured, so that what drafts must beat stays known."""
 FADED = 6.0
 """Passes that the evidence about a drafter counts for when it is tried again."""
+MORE_ROWS = "more rows"
+"""What is tried beside drafters where costs were guessed: passes of more rows than measured yet."""
 
 
 class Controller:
@@ -37,9 +39,13 @@ class Controller:
         target: PassCosts,
         drafters: Mapping[str, DrafterOnPaper],
         limits: Limits | None = None,
+        *,
+        guessed: bool = False,
     ) -> None:
+        """`target` holds its measured costs, unless they are `guessed`."""
         self.limits = limits or Limits()
         self.forecast = Forecast(target, drafters, self.limits)
+        self._tries = {MORE_ROWS, *drafters} if guessed else drafters.keys()
         self.prober = Prober()
         self._in_use = ""
         """The drafter of the last step that was meant to pay; "" in a plain spell."""
@@ -61,7 +67,7 @@ class Controller:
         if self._pending is None:
             return
         pending, self._pending = self._pending, None
-        if pending.trial:
+        if pending.trial in self.forecast.drafters:
             self.forecast.fade(pending.trial, FADED)
         self.forecast.learn(pending.now, pending.decision.shares, step)
         self._keep_books(pending, step)
@@ -115,15 +121,16 @@ class Controller:
         return self._drafted(now, beside, f"what {now.prefill_rows} rows of prompts leave")
 
     def _try(self, now: Round, base: Outlook) -> Pending | None:
-        """A step in which one request tries what is not in use, if one is due and affordable."""
+        """A step that tries what is not in use, if something is due and affordable."""
         for name in self.prober.due():
-            trial = self.forecast.trial(now, base, name)
-            if trial is None:
-                continue
-            cost_ms = max(0.0, trial.spent.ms - base.spent.ms)
-            if self.prober.affordable(cost_ms, self.forecast.plain_ms(now)):
+            if name == MORE_ROWS:
+                trial, why = self.forecast.wider(now, base), "more rows were never measured"
+            else:
+                trial = self.forecast.trial(now, base, name)
                 why = f"{name} waited {self.prober.patience[name].waited} passes"
+            if trial and self.prober.affordable(trial.loss_ms(base), self.forecast.plain_ms(now)):
                 return Pending(now, decided(trial, Mode.PROBE, why), base, name)
+            self.prober.put_off(name)
         return None
 
     def _keep_books(self, pending: Pending, step: Step) -> None:
@@ -132,13 +139,14 @@ class Controller:
         used = pending.base.drafters
         if pending.decision.mode is Mode.MEASURE:
             used = {self._in_use}
-        self.prober.pass_by(step_ms, self.forecast.drafters.keys() - used)
+        self.prober.pass_by(step_ms, self._tries - used)
         if pending.trial:
             shares = pending.decision.shares
             hits = [o for o in step.outcomes if shares.get(o.id, NONE).drafter == pending.trial]
             committed = len(pending.now.requests) + sum(o.accepted for o in step.outcomes)
             lost_ms = step_ms - committed / pending.base.spent.tokens_per_ms
-            self.prober.answer(pending.trial, any(o.accepted for o in hits), lost_ms)
+            won = any(o.accepted for o in hits) if hits else lost_ms < 0
+            self.prober.answer(pending.trial, won, lost_ms)
 
     def _turn(self, pending: Pending) -> None:
         """Remember which spell this is: drafted or plain, and for how long."""

@@ -54,6 +54,18 @@ class LiveDrafter:
     """Requests it drafted for in the last step; for others it may have to catch up first."""
 
 
+class Pools(dict[str, Sequence[Expected]]):
+    """What a request nothing is known of may expect of each drafter, reckoned when it is asked."""
+
+    def __init__(self, drafters: Mapping[str, LiveDrafter], positions: int) -> None:
+        super().__init__()
+        self._drafters, self._positions = drafters, positions
+
+    def __missing__(self, name: str) -> Sequence[Expected]:
+        self[name] = found = self._drafters[name].pool.expect(self._positions)
+        return found
+
+
 @dataclass(frozen=True)
 class Round:
     """The requests of one step and what they share."""
@@ -62,8 +74,7 @@ class Round:
     prefill_rows: int
     ceiling: int
     """Most tokens a request may draft."""
-    pools: Mapping[str, Sequence[Expected]]
-    """What a request nothing is known of may expect of each drafter."""
+    pools: Pools
 
     @property
     def context_tokens(self) -> float:
@@ -89,6 +100,10 @@ class Outlook:
     def drafters(self) -> set[str]:
         """Those in use."""
         return {share.drafter for share in self.shares.values()}
+
+    def loss_ms(self, other: Outlook) -> float:
+        """Milliseconds by which it is expected to take longer than `other` for its tokens."""
+        return max(0.0, self.spent.ms - self.spent.tokens / other.spent.tokens_per_ms)
 
 
 class Forecast:
@@ -119,8 +134,7 @@ class Forecast:
     def round(self, requests: Sequence[Candidate], prefill_rows: int) -> Round:
         """The step to come."""
         ceiling = self.limits.ceiling(len(requests))
-        deep = min(ceiling, LONGEST)
-        pools = {name: one.pool.expect(deep) for name, one in self.drafters.items()}
+        pools = Pools(self.drafters, min(ceiling, LONGEST))
         return Round(requests, prefill_rows, ceiling, pools)
 
     def plain_ms(self, now: Round) -> float:
@@ -187,6 +201,24 @@ class Forecast:
                 wishes[index] = self._wish(request, drafter, now, fixed=1)
                 return self._outlook(now, wishes)
         return None
+
+    def wider(self, now: Round, base: Outlook) -> Outlook | None:
+        """More drafts than `base` has, as though rows that were never measured were free.
+
+        What a pass of so many rows was taken for before may be far off, and drafts that seem too
+        dear are never measured otherwise. At most twice the rows of `base`; None where even then
+        it would not be much better.
+        """
+        if [request.id for request in now.requests] != list(self._choice):
+            return None
+        most = min(2 * (now.rows + sum(base.spent.lengths)), self.limits.max_rows)
+        wishes = self._wishes(now, self._choice)
+        hopeful = spend(wishes, self.target.hopeful, self._draft_costs(), now.context_tokens, most)
+        if hopeful.tokens_per_ms <= base.spent.tokens_per_ms * (1 + SWITCH_MARGIN):
+            return None
+        lengths = zip(now.requests, wishes, hopeful.lengths, strict=True)
+        shares = {request.id: Share(wish.drafter, k) for request, wish, k in lengths}
+        return self._outlook(now, [self._pinned(r, shares, now) for r in now.requests])
 
     def learn(self, now: Round, shares: Mapping[str, Share], step: Step) -> None:
         """Take in what a step with these shares did."""
@@ -279,11 +311,14 @@ class Forecast:
         return spend(
             wishes,
             self.target,
-            {name: drafter.costs.now for name, drafter in self.drafters.items()},
+            self._draft_costs(),
             now.context_tokens,
             self.limits.max_rows,
             prefill,
         )
+
+    def _draft_costs(self) -> dict[str, DraftCosts]:
+        return {name: drafter.costs.now for name, drafter in self.drafters.items()}
 
 
 def promise(outlook: Outlook, in_use: str) -> float:

@@ -15,13 +15,15 @@ from bisect import bisect_right
 import numpy as np
 
 from paceline.chooser.race import Floats
-from paceline.plan.costs import KNOTS, DraftCosts, Ints, PassCosts
+from paceline.plan.costs import KNOTS, CostCurve, DraftCosts, Ints, PassCosts
 from paceline.plan.isotonic import interpolate, isotonic
 
 MEMORY = 16
 """Passes after which a measurement has lost most of its weight."""
 KNOWN = 4
 """Passes at a knot after which a deviation is taken for noise or for a change of pace."""
+MEASURED = 0.5
+"""Share of a pass near a knot with which it is no longer a guess."""
 CLIP = 0.5
 """Most that one pass counts for, as a logarithm, where the curve is known."""
 PACE = 0.7
@@ -59,6 +61,15 @@ class LiveCosts:
     def seen(self, rows: int) -> float:
         """Measured passes near so many rows."""
         return max(self._seen[knot] for knot, share in near(rows) if share > 0)
+
+    @property
+    def hopeful(self) -> CostCurve:
+        """The curve, but where nothing was measured more rows cost nothing."""
+        values = list(self._table)
+        for knot in range(1, len(KNOTS)):
+            if self._seen[knot] < MEASURED:
+                values[knot] = values[knot - 1]
+        return CostCurve(KNOTS, tuple(values), self._context_ms)
 
     def observe(self, rows: int, context_tokens: float, ms: float) -> None:
         """Learn from one pass."""

@@ -1,8 +1,8 @@
 """When to try again what does not pay: seldom, cheaply, and never for more than was allowed.
 
-A thing to probe (a drafter nobody uses) is tried after some passes, and after twice as many each
-time it fails, up to a limit; a success brings the next trial forward. What probes lose, measured,
-is kept below `allowance_ms + share * elapsed_ms`: that is the bound on the regret of ever asking.
+A thing to probe (a drafter nobody uses, more rows than were ever measured) is tried after some
+passes, and after twice as many each time it fails, up to a limit; a success brings the next trial
+forward. What probes lose, measured, is kept below `allowance_ms + share * elapsed_ms`: that is the bound on the regret of ever asking.
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ class Prober:
         """What has waited long enough, the longest first."""
         waiting = [(-p.waited, name) for name, p in self.patience.items() if p.waited >= p.gap]
         return [name for _, name in sorted(waiting)]
+
+    def put_off(self, name: str) -> None:
+        """Ask again later: there is nothing to try, or it costs too much yet."""
+        patience = self.patience[name]
+        patience.gap = patience.waited + FIRST_GAP
 
     def answer(self, name: str, success: bool, lost_ms: float) -> None:
         """Pay for a trial and learn from it."""
