@@ -27,6 +27,8 @@ MEASURE_GAP = 128
 """Drafted passes after which a plain one is measured, so that what drafts must beat stays known."""
 FADED = 6.0
 """Passes that the evidence about a drafter counts for when it is tried again."""
+LIKELY = 0.5
+"""Chance of a token from which on it is no news that one was accepted."""
 MORE_ROWS = "more rows"
 """What is tried beside drafters where costs were guessed: passes of more rows than measured yet."""
 
@@ -141,12 +143,17 @@ class Controller:
             used = {self._in_use}
         self.prober.pass_by(step_ms, self._tries - used)
         if pending.trial:
-            shares = pending.decision.shares
-            hits = [o for o in step.outcomes if shares.get(o.id, NONE).drafter == pending.trial]
             committed = len(pending.now.requests) + sum(o.accepted for o in step.outcomes)
             lost_ms = step_ms - committed / pending.base.spent.tokens_per_ms
-            won = any(o.accepted for o in hits) if hits else lost_ms < 0
-            self.prober.answer(pending.trial, won, lost_ms)
+            self.prober.answer(pending.trial, self._surprised(pending, step, lost_ms), lost_ms)
+
+    def _surprised(self, pending: Pending, step: Step, lost_ms: float) -> bool:
+        """Whether the trial says that what was tried is better than was thought."""
+        if pending.trial == MORE_ROWS:
+            return lost_ms < 0
+        shares, trial = pending.decision.shares, pending.trial
+        hits = [o for o in step.outcomes if shares.get(o.id, NONE).drafter == trial]
+        return pending.now.chance(trial) < LIKELY and any(o.accepted for o in hits)
 
     def _turn(self, pending: Pending) -> None:
         """Remember which spell this is: drafted or plain, and for how long."""

@@ -81,6 +81,10 @@ class Round:
         """Of all requests together."""
         return float(sum(request.context_tokens for request in self.requests))
 
+    def chance(self, drafter: str) -> float:
+        """That a request nothing is known of accepts the drafter's first token."""
+        return next((first.alpha.mean for first in self.pools[drafter]), 0.0)
+
     @property
     def rows(self) -> int:
         """Of the plain pass."""

@@ -30,15 +30,18 @@ PACE = 0.7
 """Share of a change that is taken for the whole machine's."""
 
 
+ROWS = np.array(KNOTS, dtype=float)
+
+
 class LiveCosts:
     """The target's passes, as they are now."""
 
     def __init__(self, prior: PassCosts) -> None:
-        self._ratios = [0.0] * len(KNOTS)
+        self._ratios: Floats = np.zeros(len(KNOTS))
         """log(measured / prior) by knot."""
-        self._seen = [0.0] * len(KNOTS)
-        self._prior_ms = [prior.ms(rows) for rows in KNOTS]
-        self._table = list(self._prior_ms)
+        self._seen: Floats = np.zeros(len(KNOTS))
+        self._prior_ms: Floats = np.array([prior.ms(rows) for rows in KNOTS])
+        self._table: list[float] = self._prior_ms.tolist()
         self._context_ms = (prior.ms(1, 1e6) - prior.ms(1)) / 1e6
 
     def ms(self, rows: float, context_tokens: float = 0.0) -> float:
@@ -56,11 +59,11 @@ class LiveCosts:
     @property
     def pace(self) -> float:
         """One row's pass, as a multiple of what it was taken for."""
-        return self._table[0] / self._prior_ms[0]
+        return self._table[0] / float(self._prior_ms[0])
 
     def seen(self, rows: int) -> float:
         """Measured passes near so many rows."""
-        return max(self._seen[knot] for knot, share in near(rows) if share > 0)
+        return max(float(self._seen[knot]) for knot, share in near(rows) if share > 0)
 
     @property
     def hopeful(self) -> CostCurve:
@@ -76,30 +79,26 @@ class LiveCosts:
         surprise = math.log(ms / self.ms(rows, context_tokens))
         knots = near(rows)
         norm = sum(share * share for _, share in knots)
-        before = {knot: self._ratio(knot) for knot, _ in knots}
         for knot, share in knots:
-            seen = self._seen[knot]
+            seen = float(self._seen[knot])
             clipped = max(-CLIP, min(CLIP, surprise)) if seen >= KNOWN else surprise
             change = share / norm * clipped * max(1 / (seen + 1), 1 / MEMORY)
-            self._ratios[knot] = before[knot] + change
-            self._seen[knot] += share
             if seen >= KNOWN:
-                self._shift_others(knot, PACE * change)
-        expected = [ms * math.exp(self._ratio(k)) for k, ms in enumerate(self._prior_ms)]
-        self._table = isotonic(expected, [seen + 0.01 for seen in self._seen])
+                self._ratios += PACE * change
+                change -= PACE * change
+            self._ratios[knot] += change
+            self._seen[knot] += share
+        self._follow()
+        expected = self._prior_ms * np.exp(self._ratios)
+        if (expected[1:] >= expected[:-1]).all():
+            self._table = expected.tolist()
+        else:
+            self._table = isotonic(expected.tolist(), (self._seen + 0.01).tolist())
 
-    def _ratio(self, knot: int) -> float:
-        """The knot's own, or where nothing was seen what the knots around it say."""
-        if self._seen[knot]:
-            return self._ratios[knot]
-        seen = [k for k, count in enumerate(self._seen) if count]
-        rows, ratios = [KNOTS[k] for k in seen], [self._ratios[k] for k in seen]
-        return interpolate(KNOTS[knot], rows, ratios) if seen else 0.0
-
-    def _shift_others(self, knot: int, change: float) -> None:
-        for other, seen in enumerate(self._seen):
-            if other != knot and seen:
-                self._ratios[other] += change
+    def _follow(self) -> None:
+        """Let the ratios of knots where nothing was seen be what the knots around them say."""
+        (seen,) = self._seen.nonzero()
+        self._ratios = np.interp(KNOTS, ROWS[seen], self._ratios[seen])
 
 
 def near(rows: int) -> list[tuple[int, float]]:

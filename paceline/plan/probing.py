@@ -1,8 +1,9 @@
 """When to try again what does not pay: seldom, cheaply, and never for more than was allowed.
 
 A thing to probe (a drafter nobody uses, more rows than were ever measured) is tried after some
-passes, and after twice as many each time it fails, up to a limit; a success brings the next trial
-forward. What probes lose, measured, is kept below `allowance_ms + share * elapsed_ms`: that is the bound on the regret of ever asking.
+passes, and after twice as many each time it is no better than was thought, up to a limit; a
+pleasant surprise brings the next trial forward. What probes lose, measured, is kept below
+`allowance_ms + share * elapsed_ms`: that is the bound on the regret of ever asking.
 """
 
 from __future__ import annotations

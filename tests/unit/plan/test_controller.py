@@ -136,6 +136,14 @@ def test_back_from_plain_when_drafts_pay_again():
     assert modes[-300:].count(Mode.SPECULATE) >= 290
 
 
+def test_what_is_known_to_stand_and_not_to_pay_is_tried_seldom():
+    """Seven in ten stand, but 32 rows take twice as long as 16."""
+    found = run(controller("cheap", target=TARGET), {"cheap": Rates((0.7,))}, 16, tokens=400)
+    modes = [log.mode for log in found.logs if log.decoding]
+    assert modes.count(Mode.SPECULATE) == 0
+    assert modes.count(Mode.PROBE) <= len(modes) / 16
+
+
 def test_off_and_on_do_not_alternate_at_the_break_even():
     """Drafts that are worth exactly as much as they cost: fewer than one turn in 25 passes."""
     found = run(controller("cheap"), {"cheap": Rates((0.07,))}, tokens=1500)
