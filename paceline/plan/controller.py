@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from paceline.plan.costs import PassCosts
 from paceline.plan.decision import Candidate, Decision, Limits, Mode, Share, Step
-from paceline.plan.forecast import DrafterOnPaper, Forecast, Outlook, Round
+from paceline.plan.forecast import DrafterOnPaper, Forecast
+from paceline.plan.outlook import Outlook, Round
 from paceline.plan.probing import Prober
 
 RETURN_MARGIN = 0.03
