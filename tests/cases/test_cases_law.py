@@ -114,7 +114,7 @@ def test_placeholder_draft(filler: int) -> None:
     """vLLM 46533: a draft padded with -1 read another row of the tables, and could be emitted."""
     padded = habits(f"test_padded:{filler}")
     with pytest.raises(ConfigError, match=r"proposed an id that is not in 0 .. 7; mend its"):
-        run(padded, ask("r", drafter=f"test_padded:{filler}"))
+        run(padded, ask("r", drafter=f"test_padded:{filler}", temperature=0))
     padded.pool.check_idle()
     with pytest.raises(RequestError, match=r"predicted output id is not in 0 .. 7"):
         padded.add(ask("r", drafter="prediction", prediction=(1, filler)))
