@@ -6,6 +6,8 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import random
+import secrets
 from collections.abc import Callable
 
 import pytest
@@ -21,6 +23,12 @@ PROMPTS = (
     "x = [1, 2, 3, 1, 2, 3, 1, 2, 3, 1,",
     '"""A module.',
 )
+
+
+@pytest.fixture(autouse=True)
+def same_draws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests without a seed draw the same in every run of a test."""
+    monkeypatch.setattr(secrets, "randbits", random.Random(request.node.nodeid).getrandbits)
 
 
 @pytest.fixture(scope="session")

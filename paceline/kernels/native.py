@@ -17,9 +17,10 @@ from torch import Tensor
 
 from paceline.errors import ConfigError, UnsupportedModelError
 from paceline.kernels import ops
+from paceline.kernels.arena import buffer
 from paceline.kernels.batch import Batch, KVTensors, Numbers, PassOutput, Segment
 from paceline.kernels.library import OpStruct, PassStruct, RegisterStruct, SegmentStruct, library
-from paceline.kernels.packed import FORMATS, PackedWeight, buffer, pack
+from paceline.kernels.packed import FORMATS, PackedWeight, pack
 
 KINDS: dict[type, int] = {
     kind: number

@@ -9,7 +9,6 @@ the rows and the threads, a row's result has the same bits.
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from paceline.errors import UnsupportedModelError
+from paceline.kernels.arena import WEIGHTS
 from paceline.kernels.library import LinearArgs, Weight, library
 
 FORMATS: Mapping[str, int] = MappingProxyType(
@@ -178,7 +178,7 @@ def pack_chunks(
         ValueError: a chunk has another size, type or layout, or the rows are not O.
     """
     out_features, in_features = shape
-    data = buffer(packed_bytes(weight_format, *shape))
+    data = WEIGHTS.take(packed_bytes(weight_format, *shape))
     done = at = 0
     for chunk in chunks:
         if done % _BLOCK_OUTPUTS or not 0 < len(chunk) <= out_features - done:
@@ -193,16 +193,6 @@ def pack_chunks(
     if done != out_features:
         raise ValueError(f"There are {done} rows of {out_features}.")
     return PackedWeight(weight_format, *shape, data)
-
-
-def buffer(size_bytes: int) -> Tensor:
-    """buffer[size_bytes] uint8, zero, page-aligned and in huge pages where the system has them."""
-    if size_bytes == 0:
-        return torch.empty(0, dtype=torch.uint8)
-    pages = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        pages.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(pages, dtype=torch.uint8)
 
 
 def _bytes_of(function: str, weight_format: str, out_features: int, in_features: int) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from paceline.kernels.arena import buffer
 from paceline.kernels.library import library
-from paceline.kernels.packed import buffer
 
 READ_BYTES = 1 << 28
 """More than any cache near the cores holds."""

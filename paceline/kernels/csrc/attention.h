@@ -18,6 +18,7 @@ struct Attention {
   using F32 = typename V::F32;
   static constexpr int kLanes = 16;
   static constexpr int kTile = kLanes;   // keys of a tile
+  static constexpr int kAhead = 2 * kTile;   // slots between a vector's prefetch and its use
 
   const AttendTask& task;
   const pl::AttendScratch& scratch;
@@ -59,17 +60,29 @@ struct Attention {
     for (int d = task.head_size; d < padded(); ++d) to[d] = 0.0f;
   }
 
+  const uint8_t* place(const uint8_t* base, int64_t slot) const {
+    return base + (slot * task.slot_stride + task.kv_offset) * pl::kv_bytes(task.kv_type);
+  }
+
+  // Prefetches slots first .. last - 1, as far as there are.
+  void fetch(const uint8_t* base, const int64_t* slots, int first, int last, int count) const {
+    const int bytes = task.head_size * pl::kv_bytes(task.kv_type);
+    for (int j = first; j < last && j < count; ++j) {
+      const uint8_t* from = place(base, slots[j]);
+      for (int i = 0; i < bytes; i += 64) V::fetch(from + i);
+    }
+  }
+
   void read_key(int64_t slot, float* to) const { read(task.keys, task.key_scales, slot, to); }
   void read_value(int64_t slot, float* to) const { read(task.values, task.value_scales, slot, to); }
 
   // One slot's vector as floats.
   void read(const uint8_t* base, const float* scales, int64_t slot, float* to) const {
     if (task.kv_type == PL_I8) {
-      const uint8_t* from = base + slot * task.slot_stride + task.kv_offset;
-      return read_int8(from, scales[slot * task.kv_heads + task.kv_head], to);
+      return read_int8(place(base, slot), scales[slot * task.kv_heads + task.kv_head], to);
     }
     const int size = pl::float_bytes(task.kv_type), whole = task.head_size / kLanes * kLanes;
-    const uint8_t* from = base + (slot * task.slot_stride + task.kv_offset) * size;
+    const uint8_t* from = place(base, slot);
     for (int d = 0; d < whole; d += kLanes) V::store(to + d, widen(task.kv_type, from + d * size));
     if (whole == task.head_size) return;
     uint8_t rest[kLanes * 4] = {};
@@ -80,7 +93,10 @@ struct Attention {
   // tile[D][16] = the keys of `count` slots side by side.
   void read_keys(const int64_t* slots, int count, float* tile) const {
     const int size = padded();
-    for (int j = 0; j < count && j < kTile; ++j) read_key(slots[j], scratch.keys + j * size);
+    for (int j = 0; j < count && j < kTile; ++j) {
+      fetch(task.keys, slots, j + kAhead, j + kAhead + 1, count);
+      read_key(slots[j], scratch.keys + j * size);
+    }
     if (count < kTile) {
       memset(scratch.keys + count * size, 0, sizeof(float) * (kTile - count) * size);
     }
@@ -108,6 +124,7 @@ struct Attention {
 
   // Scores of every query with keys first .. count - 1, key j in column + j, in tiles of 16.
   void score(const int64_t* slots, int first, int count, int column) const {
+    fetch(task.keys, slots, first, first + kAhead, count);
     for (int j = first; j < count; j += kTile) {
       read_keys(slots + j, count - j, scratch.tile);
       each_sized_tile<V::kFloatRows>(queries(), [&](int q, auto size) {
@@ -126,8 +143,7 @@ struct Attention {
     for (int r = row; r >= 0; r = task.parents[r]) scratch.path[task.depths[r]] = own[r];
     memcpy(s + task.context, scratch.path, sizeof(float) * (task.depths[row] + 1));
     if (task.soft_cap) Rows<V>::soft_cap(s + first, task.soft_cap, keys - first, s + first);
-    float largest = s[first];
-    for (int j = first + 1; j < keys; ++j) largest = s[j] > largest ? s[j] : largest;
+    const float largest = Rows<V>::largest(s + first, keys - first);
     for (int j = first / kLanes * kLanes; j < keys; j += kLanes) {
       const F32 score = V::add(Rows<V>::load_part(s + j, keys - j), V::all(-largest));
       Rows<V>::store_part(s + j, Rows<V>::exp(score), keys - j);
@@ -171,6 +187,8 @@ struct Attention {
     for (int j = first; j < task.context; j += kTile) {
       const int count = task.context - j < kTile ? task.context - j : kTile;
       for (int k = 0; k < count; ++k) {
+        const int ahead = j + k + kAhead;
+        fetch(task.values, task.context_slots, ahead, ahead + 1, task.context);
         read_value(task.context_slots[j + k], scratch.tile + k * padded());
       }
       mix(scratch.tile, count, 0, queries(), j);
@@ -200,6 +218,7 @@ struct Attention {
     const int first = first_tile();
     score(task.context_slots, first, task.context, 0);
     score(task.own_slots, 0, task.last, scratch.own_column);
+    fetch(task.values, task.context_slots, first, first + kAhead, task.context);
     for (int q = 0; q < queries(); ++q) scratch.inverse_sums[q] = soften(q, first);
     mix_context(first);
     mix_paths();

@@ -27,8 +27,8 @@ struct Affine {
 };
 
 struct Kernels {
-  // Quantises row `row` of x into its places of quantised[super-block][rows].
-  void (*quantise)(const float* x, int in_features, int row, int rows, Activations* quantised);
+  // Quantises `count` numbers, a super-block of a row.
+  void (*quantise)(const float* x, int count, Activations& quantised);
   // Computes the outputs of blocks first .. last - 1.
   void (*linear)(const Sweep& sweep, int first, int last);
   // On one row each; see rows.h. `rope` turns one head of 2 * half numbers.

@@ -18,22 +18,62 @@ int pieces(int n) {
 
 void quantise_rows(const float* x, int64_t stride, int in_features, int rows,
                    Activations* quantised, const Kernels& kernels) {
-  const int tasks = rows < 8 ? 1 : pieces(rows);
+  const int supers = super_count(in_features), all = supers * rows;
+  const int tasks = in_features * rows < kWorthIt ? 1 : pieces(all);
   parallel_for(tasks, [&](int task) {
-    for (int row = rows * task / tasks; row < rows * (task + 1) / tasks; ++row) {
-      kernels.quantise(x + row * stride, in_features, row, rows, quantised);
+    const int last = int(int64_t(all) * (task + 1) / tasks);
+    for (int i = int(int64_t(all) * task / tasks); i < last; ++i) {
+      const int s = i / rows, row = i % rows;
+      kernels.quantise(x + row * stride + s * kSuper, groups_in(in_features, s) * kGroup,
+                       quantised[i]);
     }
   });
+}
+
+namespace {
+
+// The blocks of several weights, cut into tasks. High tasks are taken first: those are large, and
+// the last ones small, so that all end at once.
+struct Tasks {
+  explicit Tasks(int64_t blocks) : blocks(blocks), count(pieces(int(blocks))) {}
+  int64_t begin(int64_t task) const { return blocks * task * task / (count * count); }
+
+  int64_t blocks, count;
+};
+
+// Where block `block` of several weights begins; null in one of floats.
+const uint8_t* block_at(const pl_op* ops, int64_t block) {
+  while (block >= blocks_of(ops->weight->out_features)) {
+    block -= blocks_of(ops->weight->out_features);
+    ++ops;
+  }
+  const Format* format = find_format(ops->weight->format);
+  if (!format) return nullptr;
+  return ops->weight->data + block * format->block_bytes(ops->weight->in_features);
+}
+
+constexpr int64_t kFetchEach = 256 << 10;   // of each task, so that all fit in a core's own cache
+
+}  // namespace
+
+void fetch_linears(const pl_op* ops, int count) {
+  int64_t blocks = 0;
+  for (int i = 0; i < count; ++i) blocks += blocks_of(ops[i].weight->out_features);
+  const Tasks tasks(blocks);
+  const uint8_t* parts[kParts];
+  int found = 0;
+  for (int64_t task = tasks.count - 1; task >= 0 && found < kParts && found < threads(); --task) {
+    if (const uint8_t* part = block_at(ops, tasks.begin(task))) parts[found++] = part;
+  }
+  if (found) fetch_while_waiting(parts, found, kFetchEach);
 }
 
 void sweep_blocks(const Sweep* sweeps, int count, const Kernels& kernels) {
   int64_t blocks = 0;
   for (int i = 0; i < count; ++i) blocks += blocks_of(sweeps[i].weight->out_features);
-  const int64_t tasks = pieces(int(blocks));
-  // High tasks are taken first: those are large, and the last ones small, so that all end at once.
-  const auto begin = [&](int64_t task) { return blocks * task * task / (tasks * tasks); };
-  parallel_for(int(tasks), [&](int task) {
-    int64_t first = begin(task), last = begin(task + 1);
+  const Tasks tasks(blocks);
+  parallel_for(int(tasks.count), [&](int task) {
+    int64_t first = tasks.begin(task), last = tasks.begin(task + 1);
     for (int i = 0; i < count && last > 0; ++i) {
       const int own = blocks_of(sweeps[i].weight->out_features);
       const int to = last < own ? int(last) : own;

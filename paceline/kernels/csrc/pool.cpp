@@ -19,7 +19,37 @@ inline void relax() {
 }
 
 constexpr auto kSpin = std::chrono::microseconds(40);
+constexpr int64_t kFetch = 2048;   // bytes fetched between two looks for work
 constexpr int kPatience = 4000;
+
+// Memory to be fetched, which waiting threads share out among themselves. Who reads it while it is
+// being replaced fetches something useless, and nothing worse.
+class Fetches {
+ public:
+  void set(const uint8_t* const* parts, int count, int64_t bytes_each) {
+    end_.store(0, std::memory_order_relaxed);
+    for (int i = 0; i < count; ++i) parts_[i].store(parts[i], std::memory_order_relaxed);
+    count_.store(count, std::memory_order_relaxed);
+    at_.store(0, std::memory_order_relaxed);
+    end_.store(bytes_each / kFetch * count, std::memory_order_release);
+  }
+
+  // Returns false if nothing is left.
+  bool fetch() {
+    const int64_t end = end_.load(std::memory_order_acquire);
+    if (at_.load(std::memory_order_relaxed) >= end) return false;
+    const int64_t at = at_.fetch_add(1, std::memory_order_relaxed);
+    const int count = count_.load(std::memory_order_relaxed);
+    const uint8_t* part = parts_[at % count].load(std::memory_order_relaxed) + at / count * kFetch;
+    for (int64_t i = 0; i < kFetch; i += 64) __builtin_prefetch(part + i, 0, 2);
+    return true;
+  }
+
+ private:
+  std::atomic<const uint8_t*> parts_[kParts] = {};
+  std::atomic<int> count_{1};
+  std::atomic<int64_t> at_{0}, end_{0};
+};
 
 // Workers claim tasks by lowering `left`; one that is late finds nothing and holds nobody up.
 class Pool {
@@ -48,10 +78,13 @@ class Pool {
     }
     take_tasks();
     for (int i = 0; done_.load(std::memory_order_acquire) < tasks; ++i) {
+      if (fetches.fetch()) continue;
       if (i < kPatience) relax();
       else std::this_thread::yield();   // a worker may wait for this very core
     }
   }
+
+  Fetches fetches;
 
  private:
   // A claim is good only while its run lasts: the caller waits for every claimed task, and `left_`
@@ -73,7 +106,9 @@ class Pool {
       take_tasks();
       const auto give_up = std::chrono::steady_clock::now() + kSpin;
       while (idle() && std::chrono::steady_clock::now() < give_up) {
-        for (int i = 0; i < 32 && idle(); ++i) relax();
+        for (int i = 0; i < 32 && idle(); ++i) {
+          if (!fetches.fetch()) relax();
+        }
       }
       if (!idle()) continue;
       std::unique_lock<std::mutex> lock(sleep_);
@@ -113,6 +148,10 @@ Pool& pool() {
 
 void parallel(int tasks, void (*task)(const void*, int), const void* context) {
   if (tasks > 0) pool().run(tasks, task, context);
+}
+
+void fetch_while_waiting(const uint8_t* const* parts, int count, int64_t bytes_each) {
+  pool().fetches.set(parts, count, bytes_each);
 }
 
 int threads() { return pool().size(); }

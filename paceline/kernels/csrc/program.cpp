@@ -12,7 +12,6 @@ namespace pl {
 namespace {
 
 constexpr int kChunk = 1024;       // numbers of a row that one task computes
-constexpr int kWorthIt = 8192;     // numbers below which threads are not worth waking
 
 // Calls body(row, first column, columns) over all rows; the cut does not change any number.
 template <class Body>
@@ -157,10 +156,17 @@ int linears_from(const pl_op* op, const pl_op* end) {
   return int(next - op);
 }
 
+void fetch_next_linears(const pl_op* op, const pl_op* end) {
+  while (op < end && op->kind != PL_LINEAR) ++op;
+  if (op < end) fetch_linears(op, linears_from(op, end));
+}
+
 void run_all(const pl_op* op, const pl_op* end, Run& run) {
+  fetch_next_linears(op, end);
   while (op < end) {
     if (op->kind == PL_LINEAR) {
       const int count = linears_from(op, end);
+      fetch_next_linears(op + count, end);
       run_linears(op, count, run);
       op += count;
     } else {

@@ -27,6 +27,9 @@ constexpr int kTogether = 4;   // products that one sweep may hold
 // Runs products that share a source and no register else in one sweep; at most kTogether.
 void run_linears(const pl_op* ops, int count, Run& run);
 
+// Lets threads that wait meanwhile fetch what the first tasks of these products read.
+void fetch_linears(const pl_op* ops, int count);
+
 // Sweeps the blocks of several weights with the same rows, spread over the threads.
 void sweep_blocks(const Sweep* sweeps, int count, const Kernels& kernels);
 

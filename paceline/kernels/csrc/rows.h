@@ -45,6 +45,18 @@ struct Rows {
     return lanes[0];
   }
 
+  static float largest(const float* x, int count) {
+    F32 most = V::all(x[0]);
+    int i = 0;
+    for (; i + kLanes <= count; i += kLanes) most = V::max(most, V::load(x + i));
+    alignas(64) float lanes[kLanes];
+    V::store(lanes, most);
+    float found = lanes[0];
+    for (const float lane : lanes) found = lane > found ? lane : found;
+    for (; i < count; ++i) found = x[i] > found ? x[i] : found;
+    return found;
+  }
+
   // e^x by Cephes' polynomial, within 2 ulp; x is cut to -87 .. 88.
   static PL_INLINE F32 exp(F32 x) {
     constexpr float kRound = 12582912.0f;   // adding it leaves the nearest integer

@@ -143,7 +143,7 @@ PL_INLINE void fill_sums(Activations& a) {
 
 // x = scale * q, q in -127 .. 127, rounded to nearest even. What is not finite makes the scale
 // NaN, so that it shows in every output.
-PL_INLINE void quantise_super(const float* x, int count, Activations& a) {
+void quantise(const float* x, int count, Activations& a) {
   memset(&a, 0, sizeof a);
   const uint32_t bits = largest_bits(x, count);
   if (bits >= 0x7f800000) {
@@ -154,19 +154,9 @@ PL_INLINE void quantise_super(const float* x, int count, Activations& a) {
   if (largest < 1e-30f) return;
   const float inverse = 127.0f / largest;
   a.scale = largest / 127.0f;
-  constexpr float kRound = 12582912.0f;   // 1.5 * 2^23: adding it leaves the nearest integer
-  for (int i = 0; i < count; ++i) {
-    const float rounded = (x[i] * inverse + kRound) - kRound;
-    a.q[i] = int8_t(int32_t(rounded));
-  }
+  constexpr float kRound = 12582912.0f;   // 1.5 * 2^23: its low bits become the nearest integer
+  for (int i = 0; i < count; ++i) a.q[i] = int8_t(pl::bits_of_float(x[i] * inverse + kRound));
   fill_sums(a);
-}
-
-void quantise(const float* x, int in_features, int row, int rows, Activations* quantised) {
-  for (int s = 0; s < pl::super_count(in_features); ++s) {
-    quantise_super(x + s * pl::kSuper, pl::groups_in(in_features, s) * kGroup,
-                   quantised[s * rows + row]);
-  }
 }
 
 template <class V>

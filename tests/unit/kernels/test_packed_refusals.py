@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from paceline.errors import UnsupportedModelError
-from paceline.kernels.packed import PackedWeight, buffer, pack
+from paceline.kernels.arena import buffer
+from paceline.kernels.packed import PackedWeight, pack
 
 
 @pytest.fixture
