@@ -11,6 +11,8 @@ from .prompts import prompts
 
 BATCH = 32
 OPENINGS = 64
+ROUNDS = 4
+"""Each prompt is answered so often, with another seed, and other functions are completed."""
 TOKENS = 112
 TEMPERATURE = 0.8
 
@@ -18,11 +20,14 @@ TEMPERATURE = 0.8
 def write_answers(target: str, path: Path) -> None:
     """Answer what is not answered yet, a batch at a time; the same prompt gets the same text."""
     done = len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
-    if done == len(prompts()) + OPENINGS:
+    if done == ROUNDS * (len(prompts()) + OPENINGS):
         return
     llm = LLM(target, max_num_requests=BATCH, max_model_len=1024)
     chats = [llm.render([{"role": "user", "content": text}]) for text in prompts()]
-    asked = mixed(chats, openings(OPENINGS))
+    functions = openings(ROUNDS * OPENINGS)
+    asked = list[str]()
+    for first in range(0, len(functions), OPENINGS):
+        asked += mixed(chats, functions[first : first + OPENINGS])
     for start in range(done, len(asked), BATCH):
         texts = asked[start : start + BATCH]
         params = [
