@@ -108,13 +108,20 @@ class MedusaHeads:
         biases = {n: t.to(like.device) for n, t in tensors.items() if t.dim() == 1}
         return cls(parts, matrices, biases, own, accuracies)
 
-    def logits(self, normed: Tensor, index: int) -> Tensor:
-        """normed[N, E] -> what head `index` says, [N, V]."""
+    def logits(self, normed: Tensor, count: int) -> list[Tensor]:
+        """normed[N, E] -> what each of the first `count` heads says, [N, V].
+
+        The target's head is read once for all of them.
+        """
+        read = [self._block(normed, index) for index in range(count)]
+        if self.own_heads:
+            return [linear(x, self.matrices[f"head.{i}"]) for i, x in enumerate(read)]
+        said = linear(torch.cat(read), self.parts.head.weight)
+        return list(said.view(count, len(normed), -1))
+
+    def _block(self, normed: Tensor, index: int) -> Tensor:
         bias = self.biases[f"block_bias.{index}"]
-        block = linear(normed, self.matrices[f"block.{index}"], bias)
-        x = normed + rows.silu(block)
-        weight = self.matrices[f"head.{index}"] if self.own_heads else self.parts.head.weight
-        return linear(x, weight)
+        return normed + rows.silu(linear(normed, self.matrices[f"block.{index}"], bias))
 
 
 class LiveMedusa:
@@ -154,10 +161,9 @@ class LiveMedusa:
             depths.append(depths[parent] + 1)
             wanted += [0] * (depths[-1] - len(wanted))
             wanted[depths[-1] - 1] = max(wanted[depths[-1] - 1], rank + 1)
-        normed = self._heads.parts.normed(states)
+        said = self._heads.logits(self._heads.parts.normed(states), len(wanted))
         return [
-            self._heads.logits(normed, head).topk(count).indices.tolist()
-            for head, count in enumerate(wanted)
+            logits.topk(count).indices.tolist() for logits, count in zip(said, wanted, strict=True)
         ]
 
     def _grow(self, guesses: list[list[int]], nodes: int) -> Draft:
