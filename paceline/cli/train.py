@@ -12,6 +12,8 @@ import typer
 from paceline.cli import defaults, options
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from paceline.models import LoadedModel
     from paceline.train.loop import Progress
     from paceline.train.run import Exporting
@@ -39,6 +41,10 @@ CapturedIn = Annotated[
         "--captured", help="Folder of the model's states; heads of one text may share it."
     ),
 ]
+DraftVocab = Annotated[
+    int | None,
+    typer.Option(min=1, help="Draft only from so many ids, the most frequent in --data."),
+]
 RowTokens = Annotated[int, typer.Option(min=32, help="Tokens of a row of text.")]
 Steps = Annotated[int, typer.Option(min=1, help="Steps of training.")]
 RowsPerStep = Annotated[int, typer.Option(min=1, help="Rows of a step.")]
@@ -63,6 +69,7 @@ def medusa(
     out: Out,
     target: Target = defaults.MODEL,
     heads: Annotated[int, typer.Option(min=1, help="Tokens ahead that are guessed.")] = 4,
+    draft_vocab: DraftVocab = None,
     held_out: HeldOut = None,
     generate: Generate = False,
     temperature: Temperature = 1.0,
@@ -78,9 +85,13 @@ def medusa(
 ) -> None:
     """Train Medusa heads: several tokens ahead from the model's last state."""
     given = dict(locals())
-    from paceline.train.medusa import MedusaObjective
 
-    run(given, lambda model, corpus: MedusaObjective(model, heads))
+    def make(model: LoadedModel, corpus: Corpus) -> Exporting:
+        from paceline.train.medusa import MedusaObjective
+
+        return MedusaObjective(model, heads, drafted(given, model, corpus))
+
+    run(given, make)
 
 
 @train.command()
@@ -91,10 +102,7 @@ def eagle(
     mlp_width: Annotated[
         int | None, typer.Option(min=1, help="Of the layer; the model's by default.")
     ] = None,
-    draft_vocab: Annotated[
-        int | None,
-        typer.Option(min=1, help="Draft only from so many ids, the most frequent in --data."),
-    ] = None,
+    draft_vocab: DraftVocab = None,
     held_out: HeldOut = None,
     generate: Generate = False,
     temperature: Temperature = 1.0,
@@ -121,10 +129,7 @@ def eagle3(
     mlp_width: Annotated[
         int | None, typer.Option(min=1, help="Of the layer; the model's by default.")
     ] = None,
-    draft_vocab: Annotated[
-        int | None,
-        typer.Option(min=1, help="Draft only from so many ids, the most frequent in --data."),
-    ] = None,
+    draft_vocab: DraftVocab = None,
     ahead: Annotated[int, typer.Option(min=1, help="Steps on its own outputs.")] = 4,
     held_out: HeldOut = None,
     generate: Generate = False,
@@ -175,13 +180,20 @@ def eagle_maker(given: dict[str, Any], *, fused: bool, ahead: int) -> Make:
 
     def make(model: LoadedModel, corpus: Corpus) -> Exporting:
         from paceline.train.eagle import EagleObjective
-        from paceline.train.eagle_shape import frequent_ids, shape_of
+        from paceline.train.eagle_shape import shape_of
 
-        ids = frequent_ids(corpus.train, given["draft_vocab"], model.spec.vocab_size)
+        ids = drafted(given, model, corpus)
         shape = shape_of(model.spec, given["mlp_width"], ids, fused=fused)
         return EagleObjective(model, shape, ids, steps=ahead, seed=given["seed"])
 
     return make
+
+
+def drafted(given: dict[str, Any], model: LoadedModel, corpus: Corpus) -> Tensor | None:
+    """The ids that --draft-vocab leaves."""
+    from paceline.train.text import frequent_ids
+
+    return frequent_ids(corpus.train, given["draft_vocab"], model.spec.vocab_size)
 
 
 def run(given: dict[str, Any], make: Make) -> None:

@@ -107,6 +107,14 @@ def open_head(kind: str, source: str, target: LoadedModel, *, force: bool = Fals
     return Checkpoint(folder, config, translated)
 
 
+def read_draft_ids(config: Fields, vocab_size: int) -> Tensor | None:
+    """The target's ids that a head guesses, rising or not; None for all; raises ModelFileError."""
+    ids = config.integers("draft_ids", [], high=vocab_size - 1)
+    if len(set(ids)) != len(ids):
+        raise config.fault("draft_ids", "name an id twice")
+    return torch.tensor(ids) if ids else None
+
+
 def check_target(config: Fields, target: LoadedModel, *, force: bool) -> None:
     """See that a head was made for this target; raises ConfigError."""
     made_for, spec = config.group("target"), target.spec

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
-from paceline.drafters.checkpoint import Checkpoint, open_head
+from paceline.drafters.checkpoint import Checkpoint, open_head, read_draft_ids
 from paceline.drafters.eagle_growth import Calibration, Chain, Growth, Tree
 from paceline.drafters.eagle_layer import EagleLayer, EagleShape
 from paceline.drafters.feature_cache import FeatureCache, Known, Piece
@@ -92,12 +92,11 @@ def load_layer(found: Checkpoint, target: LoadedModel) -> EagleLayer:
     shape = EagleShape.read(config)
     if shape.hidden_size != spec.hidden_size or max(shape.layers) >= spec.num_layers:
         raise config.fault("hidden_size", f"does not fit the target's {spec.hidden_size}")
-    ids = config.integers("draft_ids", [], high=spec.vocab_size - 1)
-    if len(ids or range(spec.vocab_size)) != shape.vocab_size or len(set(ids)) != len(ids):
+    ids = read_draft_ids(config, spec.vocab_size)
+    if (spec.vocab_size if ids is None else len(ids)) != shape.vocab_size:
         raise config.fault("draft_ids", f"are not {shape.vocab_size} ids")
     tensors = found.tensors(shape.tensor_shapes())
-    drafted = torch.tensor(ids) if ids else None
-    return EagleLayer(shape, tensors, TargetParts.of(target), drafted, found.is_int8)
+    return EagleLayer(shape, tensors, TargetParts.of(target), ids, found.is_int8)
 
 
 class LayerRunner:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
-from paceline.drafters.checkpoint import Checkpoint, open_head
+from paceline.drafters.checkpoint import Checkpoint, open_head, read_draft_ids
 from paceline.drafters.features import states
 from paceline.drafters.host import Host
-from paceline.drafters.parts import TargetParts, laid_out, linear
+from paceline.drafters.parts import TargetParts, dense, laid_out, linear
 from paceline.errors import ConfigError
 from paceline.kernels import rows
 from paceline.kernels.ops import Matrix
@@ -86,6 +86,8 @@ class MedusaHeads:
     """Laid out as the target's are."""
     biases: dict[str, Tensor]
     own_heads: bool
+    draft_ids: Tensor | None
+    """draft_ids[V']: the target's id of each that is guessed; None: all are."""
     accuracies: list[list[float]]
     """accuracies[head][rank]: P(its guess of that rank is right | those before it were)."""
 
@@ -96,8 +98,10 @@ class MedusaHeads:
         accuracies = config.shares("accuracies")
         if not 1 <= len(accuracies) <= MAX_HEADS:
             raise config.fault("accuracies", f"tells of {len(accuracies)} heads")
-        own = not config.flag("shared_head")
-        E, V = spec.hidden_size, spec.vocab_size
+        own, ids = not config.flag("shared_head"), read_draft_ids(config, spec.vocab_size)
+        E, V = spec.hidden_size, spec.vocab_size if ids is None else len(ids)
+        if max(map(len, accuracies)) > V:
+            raise config.fault("accuracies", f"rank more than the {V} ids that are guessed")
         shapes: dict[str, tuple[int, ...]] = {}
         for i in range(len(accuracies)):
             shapes |= {f"block.{i}": (E, E), f"block_bias.{i}": (E,)}
@@ -105,18 +109,20 @@ class MedusaHeads:
         parts, tensors = TargetParts.of(target), found.tensors(shapes)
         like = parts.head.weight
         matrices = {n: laid_out(t, like) for n, t in tensors.items() if t.dim() == 2}
+        if not own:
+            matrices["head"] = like if ids is None else laid_out(dense(like, ids), like)
         biases = {n: t.to(like.device) for n, t in tensors.items() if t.dim() == 1}
-        return cls(parts, matrices, biases, own, accuracies)
+        return cls(parts, matrices, biases, own, ids, accuracies)
 
     def logits(self, normed: Tensor, count: int) -> list[Tensor]:
-        """normed[N, E] -> what each of the first `count` heads says, [N, V].
+        """normed[N, E] -> what each of the first `count` heads says of the guessed ids, [N, V'].
 
         The target's head is read once for all of them.
         """
         read = [self._block(normed, index) for index in range(count)]
         if self.own_heads:
             return [linear(x, self.matrices[f"head.{i}"]) for i, x in enumerate(read)]
-        said = linear(torch.cat(read), self.parts.head.weight)
+        said = linear(torch.cat(read), self.matrices["head"])
         return list(said.view(count, len(normed), -1))
 
     def _block(self, normed: Tensor, index: int) -> Tensor:
@@ -162,9 +168,9 @@ class LiveMedusa:
             wanted += [0] * (depths[-1] - len(wanted))
             wanted[depths[-1] - 1] = max(wanted[depths[-1] - 1], rank + 1)
         said = self._heads.logits(self._heads.parts.normed(states), len(wanted))
-        return [
-            logits.topk(count).indices.tolist() for logits, count in zip(said, wanted, strict=True)
-        ]
+        best = [logits.topk(count).indices for logits, count in zip(said, wanted, strict=True)]
+        ids = self._heads.draft_ids
+        return [(places if ids is None else ids[places]).tolist() for places in best]
 
     def _grow(self, guesses: list[list[int]], nodes: int) -> Draft:
         builder, depths = DraftBuilder(), [0]

@@ -1,8 +1,7 @@
-"""The sizes of an EAGLE layer for a target, and the ids it drafts from."""
+"""The sizes of an EAGLE layer for a target."""
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from paceline.drafters.eagle_layer import EagleShape
@@ -38,11 +37,3 @@ def shape_of(
         vocab_size=spec.vocab_size if draft_ids is None else len(draft_ids),
         layers=layers,
     )
-
-
-def frequent_ids(ids: Tensor, count: int | None, vocab_size: int) -> Tensor | None:
-    """The `count` most frequent of ids[R, T], rising; None for all."""
-    if count is None or count >= vocab_size:
-        return None
-    counts = torch.bincount(ids.flatten(), minlength=vocab_size)
-    return counts.argsort(descending=True, stable=True)[:count].sort().values

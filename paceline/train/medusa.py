@@ -25,6 +25,8 @@ FADE = 0.8
 PLACES = 96
 """Positions of a row that a step trains on."""
 CHUNK_ROWS = 4
+NONE = -1
+"""Place of an id that is not guessed."""
 
 
 class Blocks(torch.nn.Module):
@@ -43,14 +45,21 @@ class Blocks(torch.nn.Module):
 
 
 class MedusaObjective:
-    """Heads of one target in training; the target's own head reads them, frozen."""
+    """Heads of one target in training; the target's own head reads them, frozen.
 
-    def __init__(self, target: LoadedModel, heads: int) -> None:
+    With draft_ids[V'] they learn to guess these alone, and say nothing of where others stand.
+    """
+
+    def __init__(self, target: LoadedModel, heads: int, draft_ids: Tensor | None = None) -> None:
         self.module = Blocks(target.spec.hidden_size, heads)
-        self.heads = heads
+        self.heads, self._ids = heads, draft_ids
+        self._place = torch.arange(target.spec.vocab_size)  # of each id among the guessed ones
+        if draft_ids is not None:
+            self._place.fill_(NONE)
+            self._place[draft_ids] = torch.arange(len(draft_ids))
         self.captured_layers: tuple[int, ...] = (target.spec.num_layers - 1,)
         self._parts = TargetParts.of(target)
-        self._head = dense(self._parts.head.weight)  # [V, E]
+        self._head = dense(self._parts.head.weight, draft_ids)  # [V', E]
 
     def loss(self, ids: Tensor, states: dict[int, Tensor], generator: torch.Generator) -> Tensor:
         """Sum of each head's cross-entropy at some places of ids[B, T]."""
@@ -59,27 +68,28 @@ class MedusaObjective:
         normed = self._parts.normed(hidden[:, places].flatten(0, 1))  # [B * places, E]
         total = torch.zeros(())
         for head, x in enumerate(self.module(normed)):
-            wanted = ids[:, places + 2 + head].flatten()
-            loss = functional.cross_entropy(functional.linear(x, self._head), wanted)
-            total = total + FADE**head * loss
+            wanted = self._place[ids[:, places + 2 + head].flatten()]
+            total = total + FADE**head * loss_of(functional.linear(x, self._head), wanted)
         return total
 
     def held_out(self, captured: Captured) -> Held:
         """Loss, acceptance of the chain of first guesses, and of the best tree."""
         ranks, loss = self._ranks(captured)
-        accuracies = conditional(ranks)
+        accuracies = conditional(ranks, min(RANKS, len(self._head)))
         tree = best_tree(by_rank(accuracies), NODES)
         first = conditional(ranks, count=1)
         return Held(loss, [own[0] for own in first], tree.expected_tokens)
 
     def export(self, captured: Captured) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What config.json says beyond the target, and the tensors."""
-        accuracies = conditional(self._ranks(captured)[0])
-        config = {
+        accuracies = conditional(self._ranks(captured)[0], min(RANKS, len(self._head)))
+        config: dict[str, Any] = {
             "kind": KIND,
             "shared_head": True,
             "accuracies": [[round(a, 5) for a in own] for own in accuracies],
         }
+        if self._ids is not None:
+            config["draft_ids"] = self._ids.tolist()
         tensors: dict[str, Tensor] = {}
         for i, block in enumerate(self.module.blocks):
             assert isinstance(block, torch.nn.Linear)
@@ -98,11 +108,18 @@ class MedusaObjective:
             own = []
             for head, x in enumerate(self.module(normed)):
                 logits = functional.linear(x, self._head)
-                wanted = ids[:, 2 + head : 2 + head + count].flatten()
-                losses.append(functional.cross_entropy(logits, wanted))
-                own.append((logits > logits.gather(1, wanted[:, None])).sum(1))
+                wanted = self._place[ids[:, 2 + head : 2 + head + count].flatten()]
+                losses.append(loss_of(logits, wanted))
+                better = logits > logits.gather(1, wanted.clamp(min=0)[:, None])
+                own.append(better.sum(1).masked_fill(wanted == NONE, logits.shape[1]))
             found.append(torch.stack(own))
         return torch.cat(found, dim=1), float(torch.stack(losses).mean())
+
+
+def loss_of(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Mean cross-entropy of logits[N, V'] over places whose token can be guessed; 0 for none."""
+    total = functional.cross_entropy(logits, wanted, ignore_index=NONE, reduction="sum")
+    return total / (wanted != NONE).sum().clamp(min=1)
 
 
 def conditional(ranks: Tensor, count: int = RANKS) -> list[list[float]]:

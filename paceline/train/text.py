@@ -94,3 +94,11 @@ def _text(line: str, where: str, tokenizer: Tokenizer) -> str:
     if not parts or not all(isinstance(part, str) for part in parts):
         raise ConfigError(f"{where} has no text, prompt and completion, or messages.")
     return "".join(parts)
+
+
+def frequent_ids(ids: Tensor, count: int | None, vocab_size: int) -> Tensor | None:
+    """The `count` most frequent of ids[R, T], rising; None for all."""
+    if count is None or count >= vocab_size:
+        return None
+    counts = torch.bincount(ids.flatten(), minlength=vocab_size)
+    return counts.argsort(descending=True, stable=True)[:count].sort().values

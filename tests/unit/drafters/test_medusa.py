@@ -83,6 +83,20 @@ def test_a_head_for_another_model_is_refused(
         LLM("mini", draft=f"medusa:{head}")
 
 
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        ([3, 4, 3], "draft_ids.* name an id twice"),
+        ([3, 4096], "draft_ids"),
+        ([3, 4], "rank more than the 2 ids that are guessed"),
+    ],
+)
+def test_ids_to_guess_are_checked(ids: list[int], problem: str, head: Path) -> None:
+    change(head, draft_ids=ids)
+    with pytest.raises(ModelFileError, match=problem):
+        LLM("mini", draft=f"medusa:{head}")
+
+
 def test_force_lets_other_weights_of_the_same_sizes_pass(head: Path, mini: LLM) -> None:
     change(head, fingerprint="0" * 64)
     llm = LLM("mini", draft=f"medusa:{head}:force=true")

@@ -14,11 +14,11 @@ import torch
 from paceline.cache import BlockPool
 from paceline.models import LoadedModel, load_model
 from paceline.train.eagle import EagleObjective
-from paceline.train.eagle_shape import frequent_ids, shape_of
+from paceline.train.eagle_shape import shape_of
 from paceline.train.loop import Recipe
 from paceline.train.medusa import MedusaObjective
 from paceline.train.run import Source, Told, run
-from paceline.train.text import Corpus
+from paceline.train.text import Corpus, frequent_ids
 
 ROW_TOKENS = 48
 TEXT = "".join(f"def f{i}(a, b):\n    return a * {i} + b\n\n\n" for i in range(36))
@@ -41,9 +41,9 @@ def objective(kind: str, target: LoadedModel, vocab: int | None = None) -> Calla
     """How an objective of that kind is made of the rows."""
 
     def make(corpus: Corpus) -> Any:
-        if kind == "medusa":
-            return MedusaObjective(target, heads=3)
         ids = frequent_ids(corpus.train, vocab, target.spec.vocab_size)
+        if kind == "medusa":
+            return MedusaObjective(target, heads=3, draft_ids=ids)
         shape = shape_of(target.spec, 64, ids, fused=kind == "eagle3")
         return EagleObjective(target, shape, ids, steps=3 if kind == "eagle3" else 1, seed=0)
 

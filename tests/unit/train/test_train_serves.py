@@ -13,11 +13,15 @@ from paceline.drafters.eagle import LayerRunner, load_layer
 from paceline.drafters.feature_cache import Piece
 from paceline.drafters.medusa import MedusaHeads
 from paceline.drafters.parts import linear
+from paceline.engine import LLM
 from paceline.models import LoadedModel
 from paceline.models.safetensors_file import read_safetensors
 from paceline.runtime import Rows, Runner, pack
 from paceline.train.eagle import EagleObjective
 from paceline.train.eagle_shape import shape_of
+from paceline.types import SamplingParams, Speculation
+from tests.conftest import PROMPTS
+from tests.contracts.test_drafters import listen
 from tests.unit.train.conftest import Train
 
 TOKENS = [5, 300, 17, 2000, 44, 1234, 9, 77, 600, 31, 8, 1500]
@@ -94,3 +98,24 @@ def test_medusa_heads(target: LoadedModel, train_head: Train) -> None:
         wanted = linear(x, heads.parts.head.weight)
         torch.testing.assert_close(said[index], wanted, rtol=1e-4, atol=1e-4)
         assert not torch.equal(wanted, linear(normed, heads.parts.head.weight))
+
+
+def test_medusa_guesses_the_ids_it_learnt_and_no_others(
+    target: LoadedModel, train_head: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = train_head("medusa", vocab=40)
+    heads = MedusaHeads.load(open_head("medusa", str(head), target), target)
+    assert heads.draft_ids is not None
+    (states,) = states_of(target, (target.spec.num_layers - 1,)).values()
+    normed = heads.parts.normed(states)
+    everything = linear(normed, heads.parts.head.weight)
+    untrained = linear(normed, heads.matrices["head"])
+    assert torch.equal(untrained, everything[:, heads.draft_ids])
+    llm, drafted = LLM("mini", draft=f"medusa:{head}"), set[int]()
+    listen(llm, f"medusa:{head}", lambda _, draft: drafted.update(draft.tree.tokens), monkeypatch)
+    params = SamplingParams(temperature=0, max_tokens=16)
+    (output,) = llm.generate(PROMPTS[0], params)
+    (plain,) = llm.generate(PROMPTS[0], params, speculation=Speculation(k=0))
+    assert output.token_ids == plain.token_ids
+    assert drafted
+    assert drafted <= set(heads.draft_ids.tolist())

@@ -51,7 +51,12 @@ def stop_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [("medusa", {}), ("eagle3", {}), ("eagle", {"vocab": 500, "bfloat16": True})],
+    [
+        ("medusa", {}),
+        ("medusa", {"vocab": 40}),
+        ("eagle3", {}),
+        ("eagle", {"vocab": 500, "bfloat16": True}),
+    ],
 )
 def test_a_killed_run_goes_on_to_the_same_weights(
     kind: str,
