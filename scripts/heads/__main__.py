@@ -16,7 +16,7 @@ from .corpus import write_corpus
 TARGET = "qwen2.5-coder-1.5b"
 OPTIONS = (
     *("--draft-vocab", "16384", "--mlp-width", "1024", "--row-tokens", "512"),
-    *("--rows-per-step", "8", "--steps", "120", "--bfloat16"),
+    *("--rows-per-step", "8", "--steps", "300", "--bfloat16"),
 )
 
 
