@@ -52,7 +52,8 @@ def measure_passes(
         turns: passes of each.
     """
     context = kv.keys.shape[1] - max(rows)
-    forward(chain(0, context, logit_rows=1), kv)
+    if context:
+        forward(chain(0, context, logit_rows=1), kv)
     works = [partial(forward, chain(context, count, logit_rows=count), kv) for count in rows]
     found, limits = times_beside_limits(works, turns)
     slot_bytes = 2 * kv.keys[:, 0].numel() * kv.keys.element_size()

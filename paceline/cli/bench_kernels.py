@@ -75,6 +75,7 @@ def rows(
     counts: Rows = ROWS,
     context: Context = CONTEXT,
     turns: Annotated[int, typer.Option(min=1, help="Passes of each number of rows.")] = TURNS,
+    quantize: options.Quantize = None,
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
@@ -84,7 +85,7 @@ def rows(
     """
     wanted = parse_rows(counts)
     use_cores(threads)
-    costs, limits = passes_of(load_native(model), wanted, context, turns)()
+    costs, limits = passes_of(load_native(model, quantize), wanted, context, turns)()
     if as_json:
         print(json.dumps({"rows": [cost.as_record() for cost in costs]}))
         return
@@ -123,13 +124,13 @@ def use_cores(threads: int | None) -> int:
     return threads or cores()
 
 
-def load_native(model: str) -> LoadedModel:
+def load_native(model: str, quantize: str | None = None) -> LoadedModel:
     """Load with native kernels; raises PacelineError."""
     from paceline.cli.progress import byte_bar
     from paceline.models.load import load_model
 
     with byte_bar() as report:
-        return load_model(model, kernels="native", progress=report)
+        return load_model(model, kernels="native", quantize=quantize, progress=report)
 
 
 def passes_of(

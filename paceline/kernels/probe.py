@@ -57,12 +57,15 @@ def times_beside_limits(
 
 
 def times_of_each(works: Sequence[Callable[[], object]], turns: int) -> list[list[float]]:
-    """Seconds by work and turn, after one turn to warm up: a busy spell slows all works alike."""
+    """Seconds by work and turn, taken in turns: a busy spell slows all works alike.
+
+    Each time follows an untimed one, as what another work left in the caches is not its own.
+    """
     found: list[list[float]] = [[] for _ in works]
-    for turn in range(turns + 1):
+    for _ in range(turns):
         for work, seconds in zip(works, found, strict=True):
+            work()
             start = time.perf_counter()
             work()
-            if turn:
-                seconds.append(time.perf_counter() - start)
+            seconds.append(time.perf_counter() - start)
     return found

@@ -46,6 +46,17 @@ def test_rows_as_a_table(measuring):
     assert float(cells[4]) == pytest.approx(float(cells[5]) / 10, abs=0.06)
 
 
+def test_the_rows_of_a_requantised_model_read_less(measuring):
+    def bytes_read(*options):
+        ran = measuring(
+            "rows", "--model", "mini", "--rows", "1", "--context", "0", *options, "--json"
+        )
+        (one,) = json.loads(ran.out)["rows"]
+        return one["gb_per_s"] * one["ms"]
+
+    assert bytes_read("--quantize", "int4") < 0.7 * bytes_read("--quantize", "int8")
+
+
 def test_a_model_s_largest_weight_of_each_format(measuring):
     ran = measuring("kernels", "--model", "mini", "--rows", "2", "--json")
     products = json.loads(ran.out)["products"]
