@@ -61,8 +61,14 @@ struct Ahead {
 
   template <class V>
   PL_INLINE void fetch() {
-    for (int i = 0; i < lines; ++i, at += 64) V::fetch(at);
+    for (int i = 0; i < lines; ++i, at += 64) {
+      V::fetch(at);
+      V::fetch(at - kAgain);
+    }
   }
+
+  // A processor drops prefetches that memory cannot keep up with, so each is made twice.
+  static constexpr int kAgain = 2048;   // bytes between the two
 };
 
 constexpr int kFetchAhead = 8192;   // bytes between a weight's prefetch and its use

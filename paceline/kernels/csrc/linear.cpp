@@ -11,21 +11,14 @@ bool is_packed(const pl_weight* weight) {
   return bytes > 0 && weight->bytes >= bytes && uintptr_t(weight->data) % 64 == 0;
 }
 
-int pieces(int n) {
-  const int wanted = threads() == 1 ? 1 : threads() * 8;
-  return wanted < n ? wanted : n;
-}
-
 void quantise_rows(const float* x, int64_t stride, int in_features, int rows,
                    Activations* quantised, const Kernels& kernels) {
-  const int supers = super_count(in_features), all = supers * rows;
-  const int tasks = in_features * rows < kWorthIt ? 1 : pieces(all);
-  parallel_for(tasks, [&](int task) {
-    const int last = int(int64_t(all) * (task + 1) / tasks);
-    for (int i = int(int64_t(all) * task / tasks); i < last; ++i) {
-      const int s = i / rows, row = i % rows;
+  const int supers = super_count(in_features);
+  parallel_ranges(supers * rows, int64_t(in_features) * rows, [&](int first, int last) {
+    for (int i = first; i < last; ++i) {
+      const int row = i / supers, s = i % supers;
       kernels.quantise(x + row * stride + s * kSuper, groups_in(in_features, s) * kGroup,
-                       quantised[i]);
+                       quantised[s * rows + row]);
     }
   });
 }

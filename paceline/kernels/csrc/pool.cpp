@@ -20,6 +20,7 @@ inline void relax() {
 
 constexpr auto kSpin = std::chrono::microseconds(40);
 constexpr int64_t kFetch = 2048;   // bytes fetched between two looks for work
+constexpr int kPaced = 256;        // bytes of them at a time, as a processor drops what it is late with
 constexpr int kPatience = 4000;
 
 // Memory to be fetched, which waiting threads share out among themselves. Who reads it while it is
@@ -41,7 +42,10 @@ class Fetches {
     const int64_t at = at_.fetch_add(1, std::memory_order_relaxed);
     const int count = count_.load(std::memory_order_relaxed);
     const uint8_t* part = parts_[at % count].load(std::memory_order_relaxed) + at / count * kFetch;
-    for (int64_t i = 0; i < kFetch; i += 64) __builtin_prefetch(part + i, 0, 2);
+    for (int64_t i = 0; i < kFetch; i += 64) {
+      if (i % kPaced == 0) relax();
+      __builtin_prefetch(part + i, 0, 2);
+    }
     return true;
   }
 
@@ -155,6 +159,11 @@ void fetch_while_waiting(const uint8_t* const* parts, int count, int64_t bytes_e
 }
 
 int threads() { return pool().size(); }
+
+int pieces(int n) {
+  const int wanted = threads() == 1 ? 1 : threads() * 8;
+  return wanted < n ? wanted : n;
+}
 
 bool set_threads(int count) {
   try {

@@ -40,7 +40,4 @@ bool is_packed(const pl_weight* weight);
 
 inline int blocks_of(int out_features) { return (out_features + kOutputs - 1) / kOutputs; }
 
-// Pieces of work for n equal parts: enough to even out threads of unequal speed.
-int pieces(int n);
-
 }  // namespace pl
