@@ -10,6 +10,7 @@ from paceline.bench.calibrate import Calibration, DrafterSeen
 from paceline.bench.setting import Table
 from paceline.plan.beta import Interval
 from paceline.plan.lengths import (
+    Length,
     best_length,
     break_even_alpha_at,
     length,
@@ -40,11 +41,7 @@ class Advice:
 def advise(found: Calibration, batch: int) -> Advice:
     """The best drafter and length at a batch size."""
     plain = 1e3 * batch / found.target.ms(batch, batch * found.context_tokens)
-    means = {name: [alpha.mean for alpha in seen.alphas] for name, seen in found.drafters.items()}
-    lengths = {
-        name: best_length(alphas, batch, found.costs(name), LONGEST)
-        for name, alphas in means.items()
-    }
+    lengths = {name: best_length_of(found, name, batch) for name in found.drafters}
     name = max(lengths, key=lambda one: lengths[one].speedup)
     best, costs, seen = lengths[name], found.costs(name), found.drafters[name]
     gain = speedup_interval(seen.alphas, batch, best.k, costs)
@@ -66,6 +63,12 @@ def advise(found: Calibration, batch: int) -> Advice:
         why=f"verifying {batch * (k + 1)} rows takes {growth:.2f}x a pass of {batch}; drafts of {k}"
         f" by {name} {needs}, and yours is {rate(seen):.2f}",
     )
+
+
+def best_length_of(found: Calibration, name: str, batch: int) -> Length:
+    """The best length of one drafter at a batch size; its k is 0 where none pays."""
+    means = [alpha.mean for alpha in found.drafters[name].alphas]
+    return best_length(means, batch, found.costs(name), LONGEST)
 
 
 def rate(seen: DrafterSeen) -> float:

@@ -78,14 +78,8 @@ def certify(
     given = dict(locals())
     if not (exact or law or parity or endpoint):
         given |= dict.fromkeys(("exact", "law", "parity", "quick"), True)
-    certify_options.refuse_unread(given, named_of(ctx))
+    certify_options.refuse_unread(given, options.named_of(ctx))
     tell(run(given), as_json, out)
-
-
-def named_of(ctx: typer.Context) -> set[str]:
-    """The options that the command line names, whatever it gives them."""
-    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
-    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
 def run(given: dict[str, Any]) -> Certificate:

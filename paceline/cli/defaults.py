@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from paceline.registry import OptionString
 from paceline.types import AUTO
+
+if TYPE_CHECKING:
+    from paceline.plan.emit import Kind
 
 MODEL = "mini"
 DRAFTS = {"mini": ("model:mini-draft",)}
@@ -35,6 +40,13 @@ def drafts_of(model: str, asked: list[str] | None) -> tuple[str, ...]:
 def compared_drafts_of(model: str) -> tuple[str, ...]:
     """The option strings that `bench drafters` compares."""
     return (*DRAFTS.get(model, ()), *BENCH_DRAFTS, *SHIPPED_DRAFTS.get(model, ()))
+
+
+def kinds_elsewhere() -> dict[str, Kind]:
+    """The drafters that other engines have too, and what those call them."""
+    from paceline.plan.emit import Kind
+
+    return {"model": Kind.MODEL, "ngram": Kind.LOOKUP, "suffix": Kind.SUFFIX}
 
 
 def length_of(asked: list[str] | None, k: int | str | None) -> int | str | None:

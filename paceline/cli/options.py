@@ -39,6 +39,12 @@ Beams = Annotated[
 ]
 
 
+def named_of(ctx: typer.Context) -> set[str]:
+    """The options that the command line names, whatever it gives them."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+
+
 def length(text: str) -> int | str:
     """A draft length; raises BadParameter."""
     if text == AUTO:

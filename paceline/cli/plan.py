@@ -32,6 +32,7 @@ MOST_SERVED = 2**23
 
 
 def plan(
+    ctx: typer.Context,
     model: options.Model = defaults.MODEL,
     draft: options.Draft = None,
     prompts: options.Prompts = None,
@@ -54,7 +55,7 @@ def plan(
     kv_bytes: plan_options.KVBytes = 0,
     max_k: plan_options.MaxK = 16,
     emit: plan_options.Emit = None,
-    target: plan_options.Target = "TARGET",
+    target: plan_options.Target = None,
     rate: plan_options.Rate = None,
     bursty: plan_options.Bursty = False,
     requests: plan_options.Count = 200,
@@ -68,6 +69,7 @@ def plan(
     With --simulate it is answered on paper, for hardware that is not at hand.
     """
     given = dict(locals())
+    plan_options.refuse_unread(given, options.named_of(ctx))
     if device is None:
         plan_here(given, sizes_of(batch or HERE))
         return
@@ -79,7 +81,8 @@ def plan(
     alphas = alpha or (rates_of(traces, max_k) if traces else [0.7])
     found = plan_on_paper(find(device), pair, alphas, sizes_of(batch or PAPER), context, max_k)
     if emit is not None:
-        print_for(emit, setup_of(found, pair, target, draft[0] if draft else "DRAFT"))
+        setup = setup_of(found, pair, target or "TARGET", draft[0] if draft else "DRAFT")
+        print_for(emit, setup)
         return
     served: dict[str, Report] = {}
     if rate is not None:
@@ -94,8 +97,6 @@ def pair_of(given: Mapping[str, Any]) -> Pair:
     """The two models on paper; raises ConfigError where options are missing or contradict."""
     from paceline.plan.paper import Pair, parse_count
 
-    if given["emit"] is not None and (given["as_json"] or given["rate"] is not None):
-        raise ConfigError("--emit prints one engine's own words; leave out --json and --rate.")
     if given["target_params"] is None:
         raise ConfigError("--simulate needs the target's size: --target-params 7B, say.")
     return Pair(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ from paceline.cli.bench_report import setting_of, show
 from paceline.cli.progress import count_bar
 from paceline.cli.prompts import read_prompts
 from paceline.cli.session import load, prompt_ids
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, UnknownNameError
 from paceline.files import write_whole
+from paceline.plan.emit import ENGINES, Kind, Setup, emit, steps_of
 
 if TYPE_CHECKING:
     from paceline.bench.advice import Advice
@@ -27,6 +28,8 @@ def plan_here(given: Mapping[str, Any], batches: list[int]) -> None:
     from paceline.bench.advice import advise, as_record, reasons, table_of
     from paceline.bench.setting import BenchReport
 
+    if given["emit"]:
+        check_words(given["emit"], drafts_of(given))
     if given["out"]:
         given["out"].mkdir(parents=True, exist_ok=True)
     llm = load_with_noise(given, batches)
@@ -37,16 +40,48 @@ def plan_here(given: Mapping[str, Any], batches: list[int]) -> None:
     report = BenchReport("Plan", setting, (table_of(advices),), (), reasons(advices), record)
     if given["out"]:
         write(given["out"], llm, found, advices, report)
-    print(json.dumps(report.as_record())) if given["as_json"] else show(report)
+    if given["emit"]:
+        print(emit(given["emit"], setup_of(found, advices, given["target"] or given["model"])))
+    else:
+        print(json.dumps(report.as_record())) if given["as_json"] else show(report)
+
+
+def check_words(engine: str, drafts: Sequence[str]) -> None:
+    """Raise ConfigError for an engine that is not known, and for a drafter it has no words for."""
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    words = defaults.kinds_elsewhere()
+    for draft in drafts:
+        if "+" in draft or draft.partition(":")[0] not in words:
+            raise ConfigError(f"--emit has no words for '{draft}'; plan with {', '.join(words)}.")
+
+
+def setup_of(found: Calibration, advices: Sequence[Advice], target: str) -> Setup:
+    """The drafter that the smallest batch to draft is advised, for other engines."""
+    from paceline.bench.advice import best_length_of
+
+    name = next((each.drafter for each in advices if each.drafter), "")
+    if not name:
+        return Setup(target=target, kind=Kind.LOOKUP, lengths=((1, 0),))
+    kind, _, rest = name.partition(":")
+    lengths = steps_of([best_length_of(found, name, each.batch) for each in advices])
+    words = defaults.kinds_elsewhere()
+    return Setup(target=target, kind=words[kind], draft=rest.partition(":")[0], lengths=lengths)
+
+
+def drafts_of(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The drafters to judge; raises ConfigError where there is none."""
+    drafts = defaults.drafts_of(given["model"], given["draft"])
+    if not drafts:
+        raise ConfigError("A plan compares drafters: give one or more by --draft, say ngram.")
+    return drafts
 
 
 def load_with_noise(given: Mapping[str, Any], batches: list[int]) -> LLM:
     """The model, the drafters to judge, and the one that measures passes; raises ConfigError."""
     from paceline.drafters import NOISE
 
-    drafts = defaults.drafts_of(given["model"], given["draft"])
-    if not drafts:
-        raise ConfigError("A plan compares drafters: give one or more by --draft, say ngram.")
+    drafts = drafts_of(given)
     names = ("kernels", "threads", "max_model_len")
     settings = {name: given[name] for name in names if given[name] is not None}
     return load(given["model"], [*drafts, NOISE], max(4, *batches), **settings)

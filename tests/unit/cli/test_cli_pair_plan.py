@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from paceline.plan.record import MeasuredPlan
 
 
@@ -23,6 +25,31 @@ def test_the_command_measures_advises_and_draws(cli, tmp_path) -> None:
     assert "://" not in page  # "http" alone may stand in the command or an image
     plan = MeasuredPlan.read(tmp_path / "out" / "plan.json")
     assert set(plan.drafters) == {"ngram"}
+
+
+def test_what_was_measured_is_printed_for_another_engine(cli, tmp_path) -> None:
+    ran = cli(
+        *("plan", "--draft", "ngram", "--batch", "1", "--max-tokens", "8", "--emit", "llama.cpp"),
+        *("--prompts", str(prompts(tmp_path)), "--target", "big.gguf"),
+    )
+    assert ran.code == 0
+    assert ran.out.startswith("llama-server -m big.gguf")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--emit", "vlm"), "did you mean 'vllm'?"),
+        (("--emit", "vllm", "--draft", "eagle"), "has no words for 'eagle'"),
+        (("--emit", "vllm", "--draft", "model:a+suffix"), "has no words for 'model:a+suffix'"),
+        (("--target", "big.gguf"), "--target needs --emit."),
+        (("--rate", "5"), "--rate needs --simulate"),
+        (("--target-params", "7B"), "--target-params needs --simulate"),
+    ],
+)
+def test_options_that_a_plan_here_would_not_read_are_refused(cli, options, complaint) -> None:
+    ran = cli("plan", *options)
+    assert (ran.code, complaint in ran.err) == (2, True)
 
 
 def prompts(folder):
