@@ -13,7 +13,7 @@ from torch import Tensor
 
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
 from paceline.drafters.checkpoint import Checkpoint, open_head, read_draft_ids
-from paceline.drafters.eagle_growth import Calibration, Chain, Growth, Tree
+from paceline.drafters.eagle_growth import Calibration, Chain, Growth, Guess, Tree
 from paceline.drafters.eagle_layer import EagleLayer, EagleShape
 from paceline.drafters.feature_cache import FeatureCache, Known, Piece
 from paceline.drafters.features import states
@@ -23,6 +23,7 @@ from paceline.errors import ConfigError
 from paceline.kernels.batch import Batch, KVTensors, PassOutput, Segment
 from paceline.models import LoadedModel
 from paceline.models.load import executor
+from paceline.models.packing import QUANTIZE
 from paceline.tree import NO_DRAFT, Draft
 
 KIND = "eagle"
@@ -54,6 +55,8 @@ class Eagle:
     """Longest path of a tree."""
     min_prob: float = 0.002
     """Least estimated probability of a node's whole path; for a tree."""
+    quantize: str = ""
+    """int8 or int4: run the layer and the rows of the head it reads so; empty: as it is stored."""
     force: bool = False
     """Use a head that was made for other weights of the same sizes."""
 
@@ -64,6 +67,11 @@ class Eagle:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        if self.quantize not in ("", *QUANTIZE):
+            raise ConfigError(
+                f"Option quantize of drafter 'eagle' is {' or '.join(QUANTIZE)}, not"
+                f" '{self.quantize}'."
+            )
         if min(self.k, self.width, self.depth) < 1 or not 0 <= self.min_prob <= 1:
             raise ConfigError(
                 f"Drafter 'eagle' wants k, width and depth >= 1 and min_prob in [0, 1], not"
@@ -73,7 +81,9 @@ class Eagle:
     def build(self, host: Host) -> LiveDrafter:
         """Load the layer; raises as `open_head` does."""
         found = open_head(KIND, self.head, host.target, force=self.force)
-        layer = load_layer(found, host.target)
+        if self.quantize and not host.target.native:
+            raise ConfigError("Option quantize of drafter 'eagle' needs the native kernels.")
+        layer = load_layer(found, host.target, self.quantize or None)
         greedy = Calibration.read(found.config, "calibration")
         sampled = Calibration.read(found.config, "calibration_sampled")
 
@@ -86,7 +96,7 @@ class Eagle:
         return LiveEagle(LayerRunner(layer, host), FeatureCache(host.pool), grow)
 
 
-def load_layer(found: Checkpoint, target: LoadedModel) -> EagleLayer:
+def load_layer(found: Checkpoint, target: LoadedModel, quantize: str | None = None) -> EagleLayer:
     """The layer of a checkpoint; raises ModelFileError where it does not fit the target."""
     config, spec = found.config, target.spec
     shape = EagleShape.read(config)
@@ -96,7 +106,8 @@ def load_layer(found: Checkpoint, target: LoadedModel) -> EagleLayer:
     if (spec.vocab_size if ids is None else len(ids)) != shape.vocab_size:
         raise config.fault("draft_ids", f"are not {shape.vocab_size} ids")
     tensors = found.tensors(shape.tensor_shapes())
-    return EagleLayer(shape, tensors, TargetParts.of(target), ids, found.is_int8)
+    stored = "int8" if found.is_int8 else None
+    return EagleLayer(shape, tensors, TargetParts.of(target), ids, quantize or stored)
 
 
 class LayerRunner:
@@ -138,14 +149,9 @@ class LayerRunner:
         )
         return self._execute(batch, self._kv)
 
-    def full(self, logits: Tensor) -> Tensor:
-        """logits[draft vocabulary] -> logits[V]; what it cannot draft has no mass."""
-        ids = self.layer.draft_ids
-        if ids is None:
-            return logits
-        full = logits.new_full((self._vocab_size,), -torch.inf)
-        full[ids] = logits
-        return full
+    def guess(self, logits: Tensor) -> Guess:
+        """What logits[draft vocabulary] say of the next token."""
+        return Guess(logits, self.layer.draft_ids, self._vocab_size)
 
 
 class LiveEagle:
@@ -212,7 +218,7 @@ class LiveEagle:
             out = self._runner.run(pieces)
             logits, outputs = out.logits.clone(), out.hidden[0]
             for place, (growth, row) in enumerate(owners):
-                growth.take(row, self._runner.full(logits[place]), outputs[place].clone())
+                growth.take(row, self._runner.guess(logits[place]), outputs[place].clone())
             owners = [(g, row) for g, _ in growths.values() for row in g.next_rows()]
             known = {id(g): k for g, k in growths.values()}
             pieces = [self._node(g, row, known[id(g)]) for g, row in owners]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from paceline.chooser import SparseLaw
@@ -25,14 +26,39 @@ RIVAL = 0.8
 the free slots, and those spent on the unlikely are missing where a sure path goes deep."""
 
 
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """What the layer says of the token behind a row."""
+
+    logits: Tensor
+    """logits[V'] of the ids that it drafts from."""
+    ids: Tensor | None
+    """ids[V']: the target's id of each; None: they are the same."""
+    vocab_size: int
+
+    def best(self, count: int) -> tuple[list[int], list[float]]:
+        """The likeliest ids, and their probabilities."""
+        found = self.logits.softmax(-1).topk(min(count, len(self.logits)))
+        ids = found.indices if self.ids is None else self.ids[found.indices]
+        return ids.tolist(), found.values.tolist()
+
+    def full(self) -> Tensor:
+        """logits[V]; an id that it cannot draft has no mass."""
+        if self.ids is None:
+            return self.logits
+        full = self.logits.new_full((self.vocab_size,), -torch.inf)
+        full[self.ids] = self.logits
+        return full
+
+
 class Growth(Protocol):
     """One request's draft as it grows; rows count from 1, row 0 is the last committed token."""
 
     ctx: DraftContext
     budget: int
 
-    def take(self, row: int, logits: Tensor, feature: Tensor) -> None:
-        """What the layer says behind a row: logits[V], and the feature[E] of the rows below it."""
+    def take(self, row: int, guess: Guess, feature: Tensor) -> None:
+        """What the layer says behind a row, and the feature[E] of the rows below it."""
 
     def next_rows(self) -> list[int]:
         """The rows to run next; none when the draft is grown."""
@@ -88,9 +114,9 @@ class Chain:
         self._tokens: list[int] = []
         self._features: list[Tensor] = []
 
-    def take(self, row: int, logits: Tensor, feature: Tensor) -> None:
+    def take(self, row: int, guess: Guess, feature: Tensor) -> None:
         """Draw the next token."""
-        law = self.ctx.law(logits, tuple(self._tokens))
+        law = self.ctx.law(guess.full(), tuple(self._tokens))
         child = self.ctx.draw(self._builder, row, row, law)
         self._tokens.append(self._builder.token(child))
         self._features.append(feature)
@@ -151,24 +177,23 @@ class Tree:
     _features: dict[int, Tensor] = field(default_factory=dict)
     _places: dict[int, int] = field(default_factory=dict)
 
-    def take(self, row: int, logits: Tensor, feature: Tensor) -> None:
+    def take(self, row: int, guess: Guess, feature: Tensor) -> None:
         """Sprout children, the likeliest under the row."""
         self._features[row] = feature
         depth = self.nodes[row - 1].depth if row else 0
         chance = self._chance(row)
-        tokens, confidences = self._children(row, depth, logits)
+        tokens, confidences = self._children(row, depth, guess)
         for token, rate in zip(tokens, self.calibration(depth + 1, confidences), strict=True):
             if chance * rate >= self.min_prob:
                 self.nodes.append(Node(token, row, depth + 1, chance * rate))
                 self._fresh.append(len(self.nodes))
 
-    def _children(self, row: int, depth: int, logits: Tensor) -> tuple[list[int], list[float]]:
+    def _children(self, row: int, depth: int, guess: Guess) -> tuple[list[int], list[float]]:
         """The `width` likeliest tokens; under a rule with shared noise, the first in its race."""
         ctx, count = self.ctx, self.width
         if ctx.params.temperature == 0:
-            found = logits.softmax(-1).topk(min(count, len(logits)))
-            return found.indices.tolist(), found.values.tolist()
-        law = ctx.law(logits, tuple(self.token(r) for r in (*self.ancestors(row), row) if r))
+            return guess.best(count)
+        law = ctx.law(guess.full(), tuple(self.token(r) for r in (*self.ancestors(row), row) if r))
         best = likeliest(law, RUNNERS if ctx.rule.reproducible else count)
         probs: list[float] = np.sort(best.probs)[::-1][:count].tolist()
         if ctx.rule.reproducible:

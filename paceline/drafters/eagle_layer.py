@@ -99,13 +99,13 @@ class EagleLayer:
     parts: TargetParts
     draft_ids: Tensor | None
     """draft_ids[vocab_size]: the target's id of each drafted one; None: they are the same."""
-    as_int8: bool = False
-    """Run its matrices, and the rows of the target's head that it reads, as int8."""
+    quantize: str | None = None
+    """Run its matrices, and the rows of the target's head that it reads, as int8 or int4."""
 
     def matrix(self, name: str, start: int = 0, stop: int | None = None) -> Matrix:
         """Some columns of a matrix, laid out as the target's are."""
         columns = self.tensors[name][:, start:stop].contiguous()
-        return laid_out(columns, self.parts.head.weight, as_int8=self.as_int8)
+        return laid_out(columns, self.parts.head.weight, self.quantize)
 
     def program(self) -> Program:
         """(ids, features) -> logits[N, vocab_size] and, as layer 0, the next rows' features."""
@@ -170,7 +170,7 @@ class EagleLayer:
             return
         head = self.parts.head.weight
         if self.draft_ids is not None:
-            head = laid_out(dense(head, self.draft_ids), head, as_int8=self.as_int8)
+            head = laid_out(dense(head, self.draft_ids), head, self.quantize)
         yield ops.Linear(source="x", out=LOGITS, weight=head)
 
     def _norm(self, name: str, source: str, out: str) -> Op:

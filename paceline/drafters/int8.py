@@ -10,23 +10,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from paceline.models.mapped_file import Bytes
 from paceline.models.quantize import q8_0
 
-FORMAT = "Q8_0"
 GROUP, SCALE_BYTES = 32, 2
 SCALE = ".scale"
 """What the name of a matrix's scales ends with."""
 
 
-def gguf_bytes(weight: Tensor) -> Bytes:
-    """The bytes of weight[O, I] as a Q8_0 tensor of GGUF; what came of int8 comes back the same."""
-    return q8_0(weight.float().reshape(-1, GROUP).numpy()).reshape(-1)
-
-
 def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
     """weight[O, I] -> int8[O, I] and scale[O, I / 32] float16; I is a multiple of 32."""
-    blocks = torch.from_numpy(gguf_bytes(weight)).view(-1, SCALE_BYTES + GROUP)
+    blocks = torch.from_numpy(q8_0(weight.float().reshape(-1, GROUP).numpy()))
     scale, numbers = blocks[:, :SCALE_BYTES], blocks[:, SCALE_BYTES:]
     scale = scale.contiguous().view(torch.float16).view(len(weight), -1)
     return numbers.contiguous().view(torch.int8).view(weight.shape), scale

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from paceline.drafters import int8
 from paceline.kernels import ops, rows
 from paceline.kernels.ops import Matrix
-from paceline.kernels.packed import PackedWeight, pack
+from paceline.kernels.packed import PackedWeight
 from paceline.models import LoadedModel
+from paceline.models.packing import Packing
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +49,14 @@ def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     return rows.linear(x.to(weight.dtype), weight, bias).float()
 
 
-def laid_out(weight: Tensor, like: Matrix, *, as_int8: bool = False) -> Matrix:
+def laid_out(weight: Tensor, like: Matrix, quantize: str | None = None) -> Matrix:
     """weight[O, I] float32 as the target keeps its own: packed for native kernels, or a tensor.
 
-    With `as_int8` it is packed as int8, whose passes read a quarter of the bytes.
+    `quantize` packs it as int8 or int4, whose passes read a quarter or an eighth of the bytes.
     """
     if not isinstance(like, PackedWeight):
         return weight.to(like.device, like.dtype)
-    if as_int8:
-        return pack(int8.FORMAT, weight.shape[0], weight.shape[1], int8.gguf_bytes(weight))
-    source = weight.contiguous().view(torch.uint8).flatten().numpy()
-    return pack("F32", weight.shape[0], weight.shape[1], source)
+    return Packing(quantize).pack(weight, "F32")
 
 
 def dense(matrix: Matrix, ids: Tensor | None = None) -> Tensor:

@@ -164,6 +164,11 @@ def test_ranges_are_checked(option: str) -> None:
         Eagle(**{name: float(value) if "." in value else int(value)})  # type: ignore[arg-type]
 
 
+def test_precisions_are_checked() -> None:
+    with pytest.raises(ConfigError, match="is int4 or int8, not 'int5'"):
+        Eagle(quantize="int5")
+
+
 def test_confidences_are_calibrated_between_what_was_measured() -> None:
     calibration = Calibration((((0.2, 0.6), (0.1, 0.5)), ((0.0, 1.0), (0.8, 0.8))))
     assert calibration(1, [0.0, 0.4, 0.9]) == pytest.approx([0.1, 0.3, 0.5])

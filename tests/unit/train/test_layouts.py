@@ -127,6 +127,24 @@ def test_a_head_of_int8_runs_as_int8_and_drafts(
     assert all(o.counts.proposed for o in outputs)
 
 
+def test_a_head_runs_as_int4_where_it_is_asked_to(
+    train_head: Train, target: LoadedModel, mini: LLM
+) -> None:
+    folder = train_head("eagle", vocab=300)
+    if not target.native:
+        with pytest.raises(ConfigError, match="needs the native kernels"):
+            LLM("mini", draft=f"eagle:{folder}:quantize=int4")
+        return
+    layer = load_layer(open_head("eagle", str(folder), target), target, "int4")
+    width = layer.shape.hidden_size
+    assert layer.matrix("gate").format == ("Q4_1" if width % 256 else "Q4_K")  # type: ignore[union-attr]
+    params = SamplingParams(temperature=0, max_tokens=12)
+    plain = mini.generate(PROMPTS[:2], params, speculation=Speculation(k=0))
+    outputs = LLM("mini", draft=f"eagle:{folder}:quantize=int4").generate(PROMPTS[:2], params)
+    assert [o.token_ids for o in outputs] == [o.token_ids for o in plain]
+    assert all(o.counts.proposed for o in outputs)
+
+
 def test_what_cannot_be_int8_is_refused(
     train_head: Train, target: LoadedModel, tmp_path: Path
 ) -> None:
