@@ -14,19 +14,20 @@ from paceline.cli.prompts import read_prompts
 from paceline.cli.session import load, prompt_ids
 from paceline.errors import ConfigError, UnknownNameError
 from paceline.files import write_whole
-from paceline.plan.emit import ENGINES, Kind, Setup, emit, steps_of
 
 if TYPE_CHECKING:
     from paceline.bench.advice import Advice
     from paceline.bench.calibrate import Calibration
     from paceline.bench.setting import BenchReport
     from paceline.engine import LLM
+    from paceline.plan.emit import Setup
 
 
 def plan_here(given: Mapping[str, Any], batches: list[int]) -> None:
     """Measure, print what to run; write plan.json and the figures where a folder is given."""
     from paceline.bench.advice import advise, as_record, reasons, table_of
     from paceline.bench.setting import BenchReport
+    from paceline.plan.emit import emit
 
     if given["emit"]:
         check_words(given["emit"], drafts_of(given))
@@ -48,6 +49,8 @@ def plan_here(given: Mapping[str, Any], batches: list[int]) -> None:
 
 def check_words(engine: str, drafts: Sequence[str]) -> None:
     """Raise ConfigError for an engine that is not known, and for a drafter it has no words for."""
+    from paceline.plan.emit import ENGINES
+
     if engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
     words = defaults.kinds_elsewhere()
@@ -59,6 +62,7 @@ def check_words(engine: str, drafts: Sequence[str]) -> None:
 def setup_of(found: Calibration, advices: Sequence[Advice], target: str) -> Setup:
     """The drafter that the smallest batch to draft is advised, for other engines."""
     from paceline.bench.advice import best_length_of
+    from paceline.plan.emit import Kind, Setup, steps_of
 
     name = next((each.drafter for each in advices if each.drafter), "")
     if not name:

@@ -13,6 +13,7 @@ import torch
 from paceline.drafters import drafters, parse_drafter
 from paceline.drafters.checkpoint import shipped_heads
 from paceline.engine import LLM
+from paceline.kernels.library import available
 from paceline.models import LoadedModel, load_model
 from paceline.models.aliases import embedded_folder
 from paceline.models.safetensors_file import read_safetensors
@@ -101,7 +102,14 @@ def test_defaults_start(name: str) -> None:
 
 
 DRAFTED: dict[str, dict[str, Any]] = {
-    "eagle": {"k": 2, "tree": False, "width": 4, "depth": 1, "min_prob": 0.6},
+    "eagle": {
+        "k": 2,
+        "tree": False,
+        "width": 4,
+        "depth": 1,
+        "min_prob": 0.6,
+        **({"quantize": "int4"} if available() else {}),
+    },
     "medusa": {"k": 2, "tree": False, "depth": 1},
     "layerskip": {"k": 2, "layers": "0.5", "head_ids": 300},
 }
@@ -113,6 +121,7 @@ def test_no_dead_flags(name: str) -> None:
     """tokenspeed 155, mlx-lm 1297: flags that were taken and did nothing. Each changes drafts."""
     options = type(parse_drafter(name))
     flags = {field.name for field in fields(options)} - {"head", "force"}
+    flags -= set() if available() else {"quantize"}
     assert flags == set(DRAFTED[name])
     texts = [f"{name}:{key}={value}" for key, value in DRAFTED[name].items()]
     llm = LLM("mini", draft=(name, *texts))
