@@ -39,7 +39,8 @@ class Guess:
     def best(self, count: int) -> tuple[list[int], list[float]]:
         """The likeliest ids, and their probabilities."""
         found = self.logits.softmax(-1).topk(min(count, len(self.logits)))
-        ids = found.indices if self.ids is None else self.ids[found.indices]
+        places = found.indices.cpu()
+        ids = places if self.ids is None else self.ids[places]
         return ids.tolist(), found.values.tolist()
 
     def full(self) -> Tensor:

@@ -168,7 +168,9 @@ class LiveMedusa:
             wanted += [0] * (depths[-1] - len(wanted))
             wanted[depths[-1] - 1] = max(wanted[depths[-1] - 1], rank + 1)
         said = self._heads.logits(self._heads.parts.normed(states), len(wanted))
-        best = [logits.topk(count).indices for logits, count in zip(said, wanted, strict=True)]
+        best = [
+            logits.topk(count).indices.cpu() for logits, count in zip(said, wanted, strict=True)
+        ]
         ids = self._heads.draft_ids
         return [(places if ids is None else ids[places]).tolist() for places in best]
 
