@@ -13,7 +13,8 @@ from torch import Tensor
 
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
 from paceline.drafters.checkpoint import Checkpoint, open_head, read_draft_ids
-from paceline.drafters.eagle_growth import Calibration, Chain, Growth, Guess, Tree
+from paceline.drafters.confidence import Calibration, Recalibration
+from paceline.drafters.eagle_growth import Chain, Growth, Guess, Tree
 from paceline.drafters.eagle_layer import EagleLayer, EagleShape
 from paceline.drafters.feature_cache import FeatureCache, Known, Piece
 from paceline.drafters.features import states
@@ -27,7 +28,7 @@ from paceline.models.packing import QUANTIZE
 from paceline.tree import NO_DRAFT, Draft
 
 KIND = "eagle"
-Grow = Callable[[DraftContext, int], Growth]
+Grow = Callable[[DraftContext, int, Recalibration], Growth]
 
 IDLE_ROWS = 64
 """Rows of a request that does not draft which may wait."""
@@ -87,11 +88,11 @@ class Eagle:
         greedy = Calibration.read(found.config, "calibration")
         sampled = Calibration.read(found.config, "calibration_sampled")
 
-        def grow(ctx: DraftContext, budget: int) -> Growth:
+        def grow(ctx: DraftContext, budget: int, own: Recalibration) -> Growth:
             if not self.tree:
                 return Chain(ctx, budget)
             calibration = sampled if ctx.params.temperature else greedy
-            return Tree(ctx, budget, self.width, self.depth, self.min_prob, calibration)
+            return Tree(ctx, budget, self.width, self.depth, self.min_prob, calibration, own)
 
         return LiveEagle(LayerRunner(layer, host), FeatureCache(host.pool), grow)
 
@@ -159,25 +160,30 @@ class LiveEagle:
 
     def __init__(self, runner: LayerRunner, cache: FeatureCache, grow: Grow) -> None:
         self._runner, self._cache, self._grow = runner, cache, grow
+        self._own: dict[str, Recalibration] = {}
+        self._grown: dict[str, Growth] = {}
         self.hidden_layers = runner.layer.shape.layers
 
     def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
         """Trees or chains of at most the budget; none where no state was observed yet."""
         known = [self._cache.requests.get(ctx.request_id) for ctx in contexts]
         growths = {
-            i: self._grow(contexts[i], budgets[i])
+            i: self._grow(contexts[i], budgets[i], self._own_of(contexts[i]))
             for i, state in enumerate(known)
             if state is not None and state.ready == len(contexts[i].tokens)
         }
         if growths:
             self._fill([(contexts[i], known[i], 1) for i in growths])  # type: ignore[misc]
             self._extend({i: (growths[i], known[i]) for i in growths})  # type: ignore[misc]
+        self._grown |= {g.ctx.request_id: g for g in growths.values()}
         return [growths[i].draft() if i in growths else NO_DRAFT for i in range(len(contexts))]
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """Take in the true features; fill the rows of prompts, and of requests that are idle."""
         work = []
         for seen in observations:
+            if grown := self._grown.pop(seen.context.request_id, None):
+                grown.learn(seen.committed)
             known = self._cache.add(seen.context, seen.start, self._runner.features(seen))
             waits = seen.committed and known.ready - known.filled <= IDLE_ROWS
             if not waits or seen.finished:
@@ -186,7 +192,11 @@ class LiveEagle:
 
     def release(self, request_id: str) -> None:
         """Forget the request; its marked blocks stay good for the prefix cache."""
-        self._cache.requests.pop(request_id, None)
+        for known in (self._cache.requests, self._own, self._grown):
+            known.pop(request_id, None)
+
+    def _own_of(self, ctx: DraftContext) -> Recalibration:
+        return self._own.setdefault(ctx.request_id, Recalibration())
 
     def _fill(self, work: Sequence[tuple[DraftContext, Known, int]]) -> None:
         """Write all rows whose feature is known but the last `kept` of each request."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from paceline.chooser import SparseLaw
 from paceline.drafters.base import DraftContext
-from paceline.models.fields import Fields
+from paceline.drafters.confidence import Calibration, Recalibration
 from paceline.sampling import RowLaw
 from paceline.tree import Draft, DraftBuilder
 from paceline.verify.laws import as_law
@@ -79,31 +79,8 @@ class Growth(Protocol):
     def draft(self) -> Draft:
         """The finished draft."""
 
-
-@dataclass(frozen=True)
-class Calibration:
-    """What a confidence is worth: how often tokens drafted with it were right, by depth."""
-
-    tables: Sequence[tuple[Sequence[float], Sequence[float]]] = (((0.0, 1.0), (0.0, 1.0)),)
-    """(confidences, rates) of each depth, the last one's also of what lies deeper."""
-
-    @classmethod
-    def read(cls, config: Fields, key: str) -> Calibration:
-        """From config.json, where a depth's two lists are neighbours; raises ModelFileError."""
-        if key not in config:
-            return cls()
-        rows = config.shares(key)
-        tables = list(zip(rows[::2], rows[1::2], strict=False))
-        fit = all(said and len(said) == len(r) and sorted(said) == said for said, r in tables)
-        if not tables or len(rows) % 2 or not fit:
-            raise config.fault(key, "is not pairs of lists of one length, the first of each rising")
-        return cls(tables)
-
-    def __call__(self, depth: int, confidences: Sequence[float]) -> list[float]:
-        """The rate of each confidence, linearly between those that were measured at a depth."""
-        table = self.tables[min(depth, len(self.tables)) - 1]
-        found: list[float] = np.interp(confidences, *table).tolist()
-        return found
+    def learn(self, committed: Sequence[int]) -> None:
+        """The tokens that the pass committed."""
 
 
 class Chain:
@@ -142,6 +119,9 @@ class Chain:
         """What came out of the row above."""
         return self._features[row - 1][None]
 
+    def learn(self, committed: Sequence[int]) -> None:
+        """Nothing: a chain goes on however sure it is."""
+
     def draft(self) -> Draft:
         """The chain."""
         return self._builder.build()
@@ -172,6 +152,7 @@ class Tree:
     max_depth: int
     min_prob: float
     calibration: Calibration
+    own: Recalibration
     nodes: list[Node] = field(default_factory=list)
     """Node i is row i + 1."""
     _fresh: list[int] = field(default_factory=list)
@@ -184,7 +165,8 @@ class Tree:
         depth = self.nodes[row - 1].depth if row else 0
         chance = self._chance(row)
         tokens, confidences = self._children(row, depth, guess)
-        for token, rate in zip(tokens, self.calibration(depth + 1, confidences), strict=True):
+        rates = self.own(self.calibration(depth + 1, confidences))
+        for token, rate in zip(tokens, rates, strict=True):
             if chance * rate >= self.min_prob:
                 self.nodes.append(Node(token, row, depth + 1, chance * rate))
                 self._fresh.append(len(self.nodes))
@@ -244,6 +226,20 @@ class Tree:
     def feature(self, row: int) -> Tensor:
         """What came out of its parent."""
         return self._features[self.nodes[row - 1].parent][None]
+
+    def learn(self, committed: Sequence[int]) -> None:
+        """What became of each likeliest child on the path that the committed tokens took."""
+        row = 0
+        for token in committed:
+            children = [r for r, node in enumerate(self.nodes, 1) if node.parent == row]
+            if not children:
+                return
+            first = self.nodes[children[0] - 1]
+            self.own.learn(first.chance / self._chance(row), token == first.token)
+            taken = [child for child in children if self.token(child) == token]
+            if not taken:
+                return
+            row = taken[0]
 
     def draft(self) -> Draft:
         """The likeliest nodes, the likelier siblings tried first."""

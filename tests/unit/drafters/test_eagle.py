@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
+from paceline.drafters.confidence import Calibration, Recalibration
 from paceline.drafters.eagle import Eagle
-from paceline.drafters.eagle_growth import Calibration
 from paceline.engine import LLM
 from paceline.errors import ConfigError, ModelFileError
 from paceline.models.fields import Fields
@@ -173,6 +174,32 @@ def test_confidences_are_calibrated_between_what_was_measured() -> None:
     calibration = Calibration((((0.2, 0.6), (0.1, 0.5)), ((0.0, 1.0), (0.8, 0.8))))
     assert calibration(1, [0.0, 0.4, 0.9]) == pytest.approx([0.1, 0.3, 0.5])
     assert calibration(2, [0.3]) == calibration(5, [0.9]) == [0.8]
+
+
+def test_a_request_that_is_surer_than_most_is_corrected() -> None:
+    """Log odds move by the surprise, siblings share what the likeliest leaves, none exceeds 1."""
+    own = Recalibration()
+    assert own([0.5, 0.25]) == pytest.approx([0.5, 0.25])
+    assert own([]) == []
+    own.learn(0.5, True)
+    (first, second), shift = own([0.5, 0.25]), 0.3 * 0.5
+    assert first == pytest.approx(1 / (1 + math.exp(-shift)))
+    assert second == pytest.approx((1 - first) / 2)
+    for _ in range(1000):
+        own.learn(own([0.5])[0], False)
+    assert own([0.5])[0] == pytest.approx(1 / (1 + math.exp(3)), rel=0.05)
+    assert sum(own([1.0, 1.0])) == pytest.approx(1.0)
+
+
+def test_what_became_of_a_tree_is_learnt_along_its_path(llm: LLM) -> None:
+    """The shift after each pass is that of the likeliest children on the committed path, alone."""
+    live, seen = live_of(llm, "eagle"), list[float]()
+    asked = Speculation(drafter="eagle", k=6)
+    for _ in llm.stream(PROMPTS[0], GREEDY, speculation=asked):
+        seen += [own.shift for own in live._own.values()]
+    assert len(set(seen)) > 3
+    assert not live._own
+    assert not live._grown
 
 
 @pytest.mark.parametrize("table", [[[0.1]], [[0.1, 0.2], [0.3]], [[0.5, 0.1], [0.1, 0.2]], "x"])
