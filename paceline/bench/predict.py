@@ -7,7 +7,7 @@ per second must lie in the stated interval.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
@@ -20,6 +20,9 @@ from paceline.engine import LLM
 from paceline.plan.beta import Interval, predictive_interval
 from paceline.plan.costs import CostCurve, DraftCosts, Pass, fit_costs
 from paceline.types import SamplingParams, Speculation, StepStats
+
+Name = tuple[str, int, int]
+"""A cell's drafter, length and batch size."""
 
 NEAR, NEAR_SHARE, LEVEL, INSIDE_SHARE = 0.1, 0.9, 0.9, 0.85
 
@@ -64,18 +67,33 @@ def run_cells(
     batches: Sequence[int],
     lengths: Sequence[int],
     params: SamplingParams,
-) -> Iterator[PredictCell]:
-    """Each drafter at each length and batch size."""
+    progress: Callable[[int, int], None],
+) -> list[PredictCell]:
+    """Each drafter at each length and batch size; progress(done, total) is told of runs.
+
+    A cell's runs are spread over the whole time, so that a machine that is quicker at some times
+    than at others is so for all cells alike.
+    """
     middle = len(prompts) // 2
-    for batch in batches:
-        for drafter in llm.config.speculation.drafts:
-            for k in lengths:
-                asked = Speculation(drafter=drafter, k=k)
-                halves = tuple(
-                    tuple(run_batch(llm, group, params, asked) for group in groups_of(half, batch))
-                    for half in (prompts[:middle], prompts[middle:])
-                )
-                yield PredictCell(drafter, k, batch, (halves[0], halves[1]))
+    names = [
+        (drafter, k, batch)
+        for batch in batches
+        for drafter in llm.config.speculation.drafts
+        for k in lengths
+    ]
+    runs: dict[Name, tuple[list[Run], list[Run]]] = {name: ([], []) for name in names}
+    jobs = [
+        ((place + 0.5) / len(groups), name, half, group)
+        for name in names
+        for half, own in enumerate((prompts[:middle], prompts[middle:]))
+        for groups in [groups_of(own, name[2])]
+        for place, group in enumerate(groups)
+    ]
+    for done, (_, name, half, group) in enumerate(sorted(jobs, key=lambda job: job[0]), 1):
+        asked = Speculation(drafter=name[0], k=name[1])
+        runs[name][half].append(run_batch(llm, group, params, asked))
+        progress(done, len(jobs))
+    return [PredictCell(*name, (tuple(a), tuple(b))) for name, (a, b) in runs.items()]
 
 
 def groups_of(prompts: Sequence[Sequence[int]], batch: int) -> list[list[Sequence[int]]]:

@@ -16,7 +16,7 @@ from paceline.cli import (
 )
 from paceline.cli.bench_offline import load_all, plan_of
 from paceline.cli.bench_report import setting_of, tell
-from paceline.cli.progress import count_bar
+from paceline.cli.progress import total_bar
 from paceline.cli.prompts import sizes_of
 from paceline.errors import ConfigError
 
@@ -52,12 +52,8 @@ def predict(
     from paceline.bench.predict import predict as predict_all
     from paceline.bench.predict import report, run_cells
 
-    cells = []
-    count = len(asked.batches) * len(given["draft"]) * len(lengths)
-    with count_bar(count, "cells") as progress:
-        for cell in run_cells(llm, prompts, asked.batches, lengths, asked.params):
-            cells.append(cell)
-            progress(len(cells))
+    with total_bar("runs") as progress:
+        cells = run_cells(llm, prompts, asked.batches, lengths, asked.params, progress)
     sequential = {name: llm.engine.drafters[name].needs.sequential for name in given["draft"]}
     tell(report(predict_all(cells, sequential), setting_of(llm)), given)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from paceline.bench.decoding import Run
-from paceline.bench.predict import PredictCell, groups_of, predict, report
+from paceline.bench.predict import PredictCell, groups_of, predict, report, run_cells
 from paceline.bench.setting import Setting
-from paceline.types import DraftStats, StepStats
+from paceline.types import DraftStats, SamplingParams, StepStats
 
 
 def made_step(batch: int, k: int, accepted: int, slower: float = 1.0) -> StepStats:
@@ -67,3 +69,30 @@ def test_a_cell_of_another_law_is_not(mini) -> None:
 def test_a_half_fills_two_batches_at_least() -> None:
     assert groups_of([[1], [2]], 4) == [[[1], [2], [1], [2]]] * 2
     assert groups_of([[1], [2], [3]], 1) == [[[1]], [[2]], [[3]]]
+
+
+def test_the_runs_of_a_cell_are_spread_over_the_whole_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten runs of one request and four of four go by turns; each half has its own prompts."""
+    seen, told = [], []
+
+    def run_batch(llm: Any, group: Any, params: Any, asked: Any) -> Any:
+        seen.append((len(group), group[0][0]))
+        return group[0][0]
+
+    monkeypatch.setattr("paceline.bench.predict.run_batch", run_batch)
+    llm: Any = SimpleNamespace(config=SimpleNamespace(speculation=SimpleNamespace(drafts=["d"])))
+    cells = run_cells(
+        llm,
+        [[i] for i in range(10)],
+        [1, 4],
+        [2],
+        SamplingParams(),
+        lambda *at: told.append(at),
+    )
+    assert [(one.drafter, one.k, one.batch) for one in cells] == [("d", 2, 1), ("d", 2, 4)]
+    assert cells[0].halves == ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9))
+    assert cells[1].halves == ((0, 4), (5, 9))
+    assert [at for at, (size, _) in enumerate(seen) if size == 4] == [2, 3, 10, 11]
+    assert told[-1] == (14, 14)
