@@ -56,10 +56,7 @@ def run_stream(llm: LLM, plan: ChangePlan, policy: Policy, turn: int) -> Run:
     The run is of the passes that count; its texts are those before the change.
     """
     own = plan.params, policy.speculation
-    texts = []
-    for ids in pick(plan.before, turn, BEFORE):
-        (output,) = generate(llm, [ids], *own)
-        texts.append(output.token_ids)
+    outputs = [generate(llm, [ids], *own)[0] for ids in pick(plan.before, turn, BEFORE)]
     counted: list[StepStats] = []
     for ids in islice(cycle(plan.after), turn % len(plan.after), None):
         with listening(llm) as heard:
@@ -75,7 +72,8 @@ def run_stream(llm: LLM, plan: ChangePlan, policy: Policy, turn: int) -> Run:
         ttft_ms=(),
         ms_per_token=(),
         steps=steps,
-        texts=tuple(texts),
+        texts=tuple(output.token_ids for output in outputs),
+        requests=tuple(output.request_id for output in outputs),
     )
 
 

@@ -33,6 +33,8 @@ class Run:
     """Of the decode phase."""
     texts: tuple[tuple[int, ...], ...]
     """The ids, by request."""
+    requests: tuple[str, ...]
+    """Their names in the steps."""
 
     @property
     def tokens_per_s(self) -> float:
@@ -67,6 +69,7 @@ def run_batch(
         ms_per_token=tuple(map(ms_per_token, outputs)),
         steps=steps,
         texts=tuple(output.token_ids for output in outputs),
+        requests=tuple(output.request_id for output in outputs),
     )
 
 

@@ -7,6 +7,7 @@ per second must lie in the stated interval.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
@@ -125,9 +126,9 @@ def predict_cell(cell: PredictCell, target: CostCurve, drafts: DraftCosts) -> Pr
     steps = cell.steps
     times = {id(step): step_ms(step, target, drafts) for step in steps}
     first, second = ([s for run in half for s in run.steps[1:]] for half in cell.halves)
-    per_step = [mean(s.committed for s in run.steps[1:]) for run in cell.halves[0]]
-    ahead = predictive_interval(per_step, len(cell.halves[1]), LEVEL)
-    per_ms = 1e3 / mean(times[id(step)] for step in first)
+    own, others = map(tokens_per_pass, cell.halves)
+    ahead = predictive_interval(own, len(others), LEVEL)
+    per_token = speed(first, sum(times[id(step)] for step in first)) / ahead.middle
     error = min(0.5, target.error(LEVEL))
     return Prediction(
         drafter=cell.drafter,
@@ -137,11 +138,22 @@ def predict_cell(cell: PredictCell, target: CostCurve, drafts: DraftCosts) -> Pr
         from_trace=speed(steps, sum(times.values())),
         second_half=speed(second, sum(s.step_ms for s in second)),
         interval=Interval(
-            max(0.0, ahead.low) * per_ms / (1 + error),
-            ahead.middle * per_ms,
-            ahead.high * per_ms * (1 + error),
+            max(0.0, ahead.low) * per_token / (1 + error),
+            ahead.middle * per_token,
+            ahead.high * per_token * (1 + error),
         ),
     )
+
+
+def tokens_per_pass(half: Sequence[Run]) -> list[float]:
+    """Of each text; a prompt that fills up a batch writes the same one again and tells nothing."""
+    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for run in half:
+        text_of = dict(zip(run.requests, run.texts, strict=True))
+        for step in run.steps[1:]:
+            for one in step.drafts:
+                found[text_of[one.request_id]].append(1 + one.accepted)
+    return [mean(passes) for passes in found.values()]
 
 
 def step_ms(step: StepStats, target: CostCurve, drafts: DraftCosts) -> float:

@@ -21,6 +21,7 @@ from paceline.cli.prompts import sizes_of
 from paceline.errors import ConfigError
 
 QUICK_LENGTHS = 2
+FEWEST_PROMPTS = 4
 
 
 def predict(
@@ -49,6 +50,11 @@ def predict(
     llm = load_all(given)
     asked = plan_of(llm, given)
     prompts = interleaved(asked.prompts.values())
+    if len(prompts) < FEWEST_PROMPTS:
+        raise ConfigError(
+            f"Each half of the prompts must be {FEWEST_PROMPTS // 2} or more to tell how they"
+            f" spread: {len(prompts)} is too few, take more kinds or --prompts-per-kind."
+        )
     from paceline.bench.predict import predict as predict_all
     from paceline.bench.predict import report, run_cells
 

@@ -110,12 +110,14 @@ def fit_costs(passes: Iterable[Pass]) -> CostCurve:
         ConfigError: no pass, or one that took no time.
     """
     cells = medians(passes)
-    curve = through(cells)
+    slopes = ContextSlopes.between(cells)
+    curve = through(cells, slopes.median())
     errors = []
-    for left_out, seen in cells.items():
+    for place, (left_out, seen) in enumerate(cells.items()):
         others = {cell: ms for cell, ms in cells.items() if cell != left_out}
         if others:
-            errors.append(abs(seen / through(others).ms(*left_out) - 1))
+            predicted = through(others, slopes.median(without=place)).ms(*left_out)
+            errors.append(abs(seen / predicted - 1))
     return CostCurve(curve.knots, curve.values_ms, curve.ms_per_context_token, tuple(errors))
 
 
@@ -135,9 +137,8 @@ def medians(passes: Iterable[Pass]) -> Cells:
     return {cell: statistics.median(times) for cell, times in sorted(found.items())}
 
 
-def through(cells: Cells) -> CostCurve:
-    """The curve through cells, without errors."""
-    slope = context_slope(cells)
+def through(cells: Cells, slope: float) -> CostCurve:
+    """The curve through cells at a slope by context, without errors."""
     at_rows: dict[int, list[float]] = defaultdict(list)
     for (rows, context), ms in cells.items():
         at_rows[rows].append(ms - slope * context)
@@ -146,14 +147,30 @@ def through(cells: Cells) -> CostCurve:
     return CostCurve(tuple(map(float, at_rows)), tuple(values), slope)
 
 
-def context_slope(cells: Cells) -> float:
-    """Median milliseconds a token of context, between cells of equal rows; at least 0."""
-    slopes = [
-        (right_ms - left_ms) / (right[1] - left[1])
-        for (left, left_ms), (right, right_ms) in itertools.combinations(cells.items(), 2)
-        if left[0] == right[0]
-    ]
-    return max(0.0, statistics.median(slopes)) if slopes else 0.0
+@dataclass(frozen=True, eq=False)
+class ContextSlopes:
+    """What a token of context adds, between every two cells of equal rows."""
+
+    pairs: Ints
+    """[2, n]: the places of the two cells."""
+    ms_per_token: Floats
+
+    @classmethod
+    def between(cls, cells: Cells) -> ContextSlopes:
+        """Those of all such pairs."""
+        places: dict[int, list[int]] = defaultdict(list)
+        for place, (rows, _) in enumerate(cells):
+            places[rows].append(place)
+        found = [pair for own in places.values() for pair in itertools.combinations(own, 2)]
+        pairs = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        contexts = np.array([context for _, context in cells], dtype=float)
+        ms = np.array(list(cells.values()))
+        return cls(pairs, np.diff(ms[pairs], axis=0)[0] / np.diff(contexts[pairs], axis=0)[0])
+
+    def median(self, without: int = -1) -> float:
+        """The median of those that one cell has no part in; at least 0."""
+        kept = self.ms_per_token[(self.pairs != without).all(axis=0)]
+        return max(0.0, float(np.median(kept))) if len(kept) else 0.0
 
 
 KNOTS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)

@@ -43,6 +43,7 @@ def run_at(tokens_per_s: float, text: int = 1) -> Run:
     return Run(
         tokens=100, decode_ms=1e5 / tokens_per_s, draft_prefill_ms=0.0, ttft_ms=(5.0,),
         ms_per_token=(1e3 / tokens_per_s,), steps=(step(),), texts=((text,),),
+        requests=("r",),
     )  # fmt: skip
 
 

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from paceline.bench.decoding import Run
-from paceline.bench.predict import PredictCell, groups_of, predict, report, run_cells
+from paceline.bench.predict import (
+    PredictCell,
+    groups_of,
+    predict,
+    report,
+    run_cells,
+    tokens_per_pass,
+)
 from paceline.bench.setting import Setting
 from paceline.types import DraftStats, SamplingParams, StepStats
 
@@ -36,7 +43,7 @@ def made_cell(batch: int, k: int, slower: float = 1.0) -> PredictCell:
     runs = [
         Run(tokens=1, decode_ms=1.0, draft_prefill_ms=0.0, ttft_ms=(1.0,), ms_per_token=(1.0,),
             steps=tuple(made_step(batch, k, (turn + at) % (k + 1), slower) for at in range(13)),
-            texts=((1,),))
+            texts=tuple((turn, r) for r in range(batch)), requests=tuple(map(str, range(batch))))
         for turn in range(4)
     ]  # fmt: skip
     return PredictCell("d", k, batch, ((runs[0], runs[1]), (runs[2], runs[3])))
@@ -96,3 +103,14 @@ def test_the_runs_of_a_cell_are_spread_over_the_whole_time(
     assert cells[1].halves == ((0, 4), (5, 9))
     assert [at for at, (size, _) in enumerate(seen) if size == 4] == [2, 3, 10, 11]
     assert told[-1] == (14, 14)
+
+
+def test_a_prompt_that_fills_up_a_batch_says_nothing_new() -> None:
+    """Two texts, of 3 and of 1 tokens a pass, are two values however often they were written."""
+    run = made_cell(4, 2).halves[0][0]
+    drafts = tuple(
+        replace(one, accepted=2 * (place % 2)) for place, one in enumerate(run.steps[0].drafts)
+    )
+    steps = (replace(run.steps[0], drafts=drafts),) * 3
+    again = replace(run, steps=steps, texts=((1,), (2,)) * 2)
+    assert tokens_per_pass([again, again]) == [1.0, 3.0]

@@ -107,10 +107,13 @@ def test_drafters_that_are_named_without_a_length_draft_by_what_pays(cli) -> Non
 
 def test_bench_predict_tells_each_cell(cli) -> None:
     ran = cli(
-        *("bench", "predict", "--draft", "ngram", "--kind", "edit", "--k", "1,2", "--batch", "1"),
-        *("--max-tokens", "12", "--json"),
+        *("bench", "predict", "--draft", "ngram", "--kind", "edit", "--kind", "chat"),
+        *("--k", "1,2", "--batch", "1", "--max-tokens", "12", "--json"),
     )
     found = json.loads(ran.out)
     assert [(one["k"], one["batch"]) for one in found["cells"]] == [(1, 1), (2, 1)]
     assert all(one["measured"] > 0 and one["from_trace"] > 0 for one in found["cells"])
     assert cli("bench", "predict", "--draft", "ngram", "--k", "0").code == 2
+    few = cli("bench", "predict", "--draft", "ngram", "--kind", "edit")
+    assert few.code == 2
+    assert "2 is too few" in few.err
