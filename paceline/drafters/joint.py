@@ -18,7 +18,21 @@ from paceline.drafters.host import Host
 from paceline.errors import ConfigError
 from paceline.tree import Draft, Sampled
 
-Sources = Sequence[LiveDrafter]
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One of the drafters that are joined."""
+
+    live: LiveDrafter
+    k: int
+    """Most nodes that it drafts, whatever the joint has left."""
+
+    def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
+        """Its drafts, of at most its own k."""
+        return self.live.propose(contexts, [min(budget, self.k) for budget in budgets])
+
+
+Sources = Sequence[Source]
 Propose = Callable[[Sources, Sequence[DraftContext], Sequence[int]], list[Draft]]
 """How the drafts of several sources become one draft a context."""
 
@@ -33,7 +47,6 @@ class Joint:
     """
 
     k: int
-    needs = Needs(trees=True)
 
     def build(self, host: Host) -> LiveDrafter:
         """A joint joins nothing by itself; `join` gives what can be built."""
@@ -64,14 +77,15 @@ class Joined:
 
     @property
     def needs(self) -> Needs:
-        """A rule that verifies trees."""
-        return self.joint.needs
+        """A rule that verifies trees, and what the sources need."""
+        return Needs(trees=True, sequential=any(one.needs.sequential for one in self.sources))
 
     def build(self, host: Host) -> LiveDrafter:
         """Build every source."""
-        live = [source.build(host) for source in self.sources]
-        layers = {n for pair in zip(self.sources, live, strict=True) for n in layers_of(*pair)}
-        return LiveJoint(self.joint.propose, live, tuple(sorted(layers)))
+        sources = [Source(source.build(host), source.k) for source in self.sources]
+        pairs = zip(self.sources, sources, strict=True)
+        layers = {layer for options, source in pairs for layer in layers_of(options, source.live)}
+        return LiveJoint(self.joint.propose, sources, tuple(sorted(layers)))
 
 
 class LiveJoint:
@@ -87,12 +101,12 @@ class LiveJoint:
     def observe(self, observations: Sequence[Observation]) -> None:
         """Each source sees what the pass verified, whoever proposed it."""
         for source in self._sources:
-            source.observe(observations)
+            source.live.observe(observations)
 
     def release(self, request_id: str) -> None:
         """Every source forgets the request."""
         for source in self._sources:
-            source.release(request_id)
+            source.live.release(request_id)
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,13 @@ class Merged(Joint):
     ) -> list[Draft]:
         """Ask one source after the other; siblings are tried in the order of the sources.
 
-        A source may use its even share of what is left. What it did not use is the next one's,
-        unless it sampled: then how much it used may depend on what it drew, and whether a later
-        trial exists must not (the discard rule).
+        A source may use its even share of what is left, as far as its own k goes. What it did not
+        use is the next one's, unless it sampled: then how much it used may depend on what it drew,
+        and whether a later trial exists must not (the discard rule).
         """
         builders, left = [DraftBuilder() for _ in contexts], list(budgets)
         for number, source in enumerate(sources):
-            shares = [-(-rest // (len(sources) - number)) for rest in left]
+            shares = [min(-(-rest // (len(sources) - number)), source.k) for rest in left]
             asked = [i for i, share in enumerate(shares) if share]
             own = [of_source(contexts[i], number) for i in asked]
             drafts = source.propose(own, [shares[i] for i in asked]) if asked else []

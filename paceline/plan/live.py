@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import deque
+from statistics import fmean
 
 import numpy as np
 
@@ -114,21 +116,28 @@ def near(rows: int) -> list[tuple[int, float]]:
 class LiveDraftCosts:
     """One drafter's costs, as they are now: the prior's, times one ratio.
 
-    Until it was measured that is the target's: a machine that runs one model faster than was
-    thought runs the other faster, too.
+    The ratio is the mean of the last ones but for the largest, which something else may have
+    disturbed: of a drafter that is free in some steps and dear in others, a cascade, the mean is
+    what it costs. Until it was measured it is the target's: a machine that runs one model faster
+    than was thought runs the other faster, too.
     """
 
     def __init__(self, prior: DraftCosts, target: LiveCosts) -> None:
         self.prior, self._target = prior, target
-        self._ratio = 0.0
-        self._seen = 0
+        self._ratios: deque[float] = deque(maxlen=MEMORY)
+        """measured / prior."""
 
     @property
     def now(self) -> DraftCosts:
         """The prior at today's pace."""
-        pace = math.exp(self._ratio) if self._seen else self._target.pace
+        pace = self._pace if self._ratios else self._target.pace
         passes = None if self.prior.passes is None else Paced(self.prior.passes, pace)
         return DraftCosts(self.prior.step_ms * pace, self.prior.request_ms * pace, passes)
+
+    @property
+    def _pace(self) -> float:
+        usual = sorted(self._ratios)
+        return fmean(usual[:-1] if len(usual) >= KNOWN else usual)
 
     def observe(
         self, lengths: list[int], context_tokens: float, ms: float, caught_up: bool = True
@@ -141,13 +150,8 @@ class LiveDraftCosts:
         expected = self.prior.ms(lengths, context_tokens)
         if expected <= 0 or ms <= 0:
             return
-        if not caught_up and ms >= self.now.ms(lengths, context_tokens):
-            return
-        surprise = math.log(ms / expected) - self._ratio
-        if self._seen >= KNOWN:
-            surprise = max(-CLIP, min(CLIP, surprise))
-        self._ratio += surprise * max(1 / (self._seen + 1), 1 / MEMORY)
-        self._seen += 1
+        if caught_up or ms < self.now.ms(lengths, context_tokens):
+            self._ratios.append(ms / expected)
 
 
 class Paced:

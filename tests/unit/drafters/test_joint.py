@@ -12,7 +12,7 @@ import pytest
 from paceline.chooser import Draw, Keyed, Purpose
 from paceline.drafters import parse_drafter
 from paceline.drafters.cascade import Cascade
-from paceline.drafters.joint import Joined, of_source
+from paceline.drafters.joint import Joined, Source, of_source
 from paceline.drafters.merged import Merged, graft
 from paceline.drafters.model import DraftModel
 from paceline.drafters.ngram import Ngram
@@ -30,6 +30,7 @@ class Fixed:
     """Proposes what it was given, as much of it as the budget holds."""
 
     trials: Sequence[Any]
+    k: int = 8
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def propose(self, contexts: Sequence[Any], budgets: Sequence[int]) -> list[Draft]:
@@ -73,7 +74,8 @@ def test_a_joined_string_merges_unless_its_first_part_says_otherwise() -> None:
     assert parse_drafter("merged:k=5+suffix:k=3+model:m") == Joined(Merged(k=5), sources)
     cascade = parse_drafter("cascade:4:least=1+ngram+suffix")
     assert cascade == Joined(Cascade(k=4, least=1), (Ngram(), Suffix()))
-    assert (cascade.k, cascade.needs.trees) == (4, True)
+    assert (cascade.k, cascade.needs.trees, cascade.needs.sequential) == (4, True, False)
+    assert parse_drafter("cascade+suffix+model:m").needs.sequential
 
 
 @pytest.mark.parametrize("text", ["merged", "cascade:k=3", "ngram+merged+suffix"])
@@ -100,6 +102,18 @@ def test_a_source_gets_what_the_one_before_left_unless_that_one_sampled() -> Non
         (draft,) = Merged().propose([Fixed(trials), second], [context()], [8])
         assert second.asked == [(0, rest)]
         assert len(draft) == len(trials) + 2
+
+
+def test_a_source_drafts_no_more_than_its_own_k() -> None:
+    """What a merged one may not use, the next may; a cascade's sources are cut as well."""
+    second = Fixed(points(2, 3))
+    Merged().propose([Fixed([Sampled(1, 0)], k=2), second], [context()], [8])
+    assert second.asked == [(0, 6)]
+    live = Fixed(points(7, 8, 9))
+    source = Source(live, 2)  # type: ignore[arg-type]
+    (draft,) = Cascade().propose([source], [context()], [4])
+    assert live.asked == [(0, 2)]
+    assert draft.tree.tokens == (7, 8)
 
 
 def test_a_cascade_asks_the_stronger_where_the_cheap_one_has_too_little() -> None:

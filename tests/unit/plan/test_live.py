@@ -86,6 +86,9 @@ def test_draft_costs_follow():
         live.observe([3], 0, 25.2)
     live.observe([3], 0, 2520)
     assert live.now.ms([3]) < 1.1 * 25.2
+    for ms in (0.126, 25.2) * 8:
+        live.observe([3], 0, ms)
+    assert live.now.ms([3]) == pytest.approx((8 * 0.126 + 7 * 25.2) / 15)
     free = LiveDraftCosts(FREE, target)
     free.observe([3], 0, 1.0)
     assert free.now.ms([3]) == 0
