@@ -111,11 +111,12 @@ def with_bin(text: str, binary: str | None) -> str:
 def job_of(llm: LLM, given: Mapping[str, Any], tokens: int) -> Job:
     """What every engine is to do; a draft model is the first that --draft has a file of."""
     from paceline.bench.peers.race import Job
-    from paceline.drafters import parse_drafter
+    from paceline.drafters.parse import parse_drafter, parts
     from paceline.kernels.machine import cores
     from paceline.models.pull import resolve
 
-    options = [parse_drafter(text) for text in llm.config.speculation.drafts]
+    drafts = llm.config.speculation.drafts
+    options = [one for text in drafts for one in parts(parse_drafter(text))]
     models = [name for one in options if isinstance(name := getattr(one, "model", None), str)]
     return Job(
         model=llm.model.path,

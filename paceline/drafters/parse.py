@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from paceline.drafters.base import Drafter, drafters
-from paceline.drafters.joint import Joint
+from paceline.drafters.joint import Joined, Joint
 from paceline.errors import ConfigError
 from paceline.registry import OptionString
 
@@ -32,6 +32,11 @@ def parse_drafter(text: str) -> Drafter:
             f"'{text}' joins no drafters, or joints among them; write NAME+NAME or JOINT+NAME+NAME."
         )
     return first.join(tuple(rest))
+
+
+def parts(options: Drafter) -> tuple[Drafter, ...]:
+    """The drafters that were joined, or the one itself."""
+    return options.sources if isinstance(options, Joined) else (options,)
 
 
 def split(text: str) -> list[str]:

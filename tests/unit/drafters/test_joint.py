@@ -16,7 +16,7 @@ from paceline.drafters.joint import Joined, Source, of_source
 from paceline.drafters.merged import Merged, graft
 from paceline.drafters.model import DraftModel
 from paceline.drafters.ngram import Ngram
-from paceline.drafters.parse import split
+from paceline.drafters.parse import parts, split
 from paceline.drafters.suffix import Suffix
 from paceline.engine import LLM
 from paceline.errors import ConfigError
@@ -76,6 +76,11 @@ def test_a_joined_string_merges_unless_its_first_part_says_otherwise() -> None:
     assert cascade == Joined(Cascade(k=4, least=1), (Ngram(), Suffix()))
     assert (cascade.k, cascade.needs.trees, cascade.needs.sequential) == (4, True, False)
     assert parse_drafter("cascade+suffix+model:m").needs.sequential
+
+
+def test_the_parts_of_what_is_joined() -> None:
+    assert parts(parse_drafter("cascade+ngram+model:m")) == (Ngram(), DraftModel("m"))
+    assert parts(Ngram()) == (Ngram(),)
 
 
 @pytest.mark.parametrize("text", ["merged", "cascade:k=3", "ngram+merged+suffix"])
