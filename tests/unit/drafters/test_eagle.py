@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
+from paceline.drafters.base import DraftContext
 from paceline.drafters.confidence import Calibration, Recalibration
 from paceline.drafters.eagle import Eagle
+from paceline.drafters.eagle_growth import Node, Tree
 from paceline.engine import LLM
 from paceline.errors import ConfigError, ModelFileError
 from paceline.models.fields import Fields
@@ -191,8 +193,15 @@ def test_a_request_that_is_surer_than_most_is_corrected() -> None:
     assert sum(own([1.0, 1.0])) == pytest.approx(1.0)
 
 
-def test_what_became_of_a_tree_is_learnt_along_its_path(llm: LLM) -> None:
-    """The shift after each pass is that of the likeliest children on the committed path, alone."""
+def test_what_became_of_a_tree_is_learnt_along_its_path() -> None:
+    """The likeliest child was wrong, then right; a token that was not drafted ends the path."""
+    own, context = Recalibration(), cast(DraftContext, None)
+    nodes = [Node(7, 0, 1, 0.6), Node(8, 0, 1, 0.3), Node(9, 2, 2, 0.15), Node(5, 3, 3, 0.03)]
+    Tree(context, 4, 2, 4, 0.0, Calibration(), own, nodes).learn([8, 9, 6, 7])
+    assert own.shift == pytest.approx(0.3 * (-0.6 + (1 - 0.5) - 0.2))
+
+
+def test_a_request_learns_while_it_runs_and_is_forgotten(llm: LLM) -> None:
     live, seen = live_of(llm, "eagle"), list[float]()
     asked = Speculation(drafter="eagle", k=6)
     for _ in llm.stream(PROMPTS[0], GREEDY, speculation=asked):
