@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from paceline.bench.decoding import Run, generate, listening
+from paceline.bench.decoding import Run, Running, decodes, generate, generating
 from paceline.bench.offline import NEAR_BEST
-from paceline.bench.policies import AUTOMATIC, Cell, Policy, median_interval, pick
+from paceline.bench.policies import AUTOMATIC, Cell, Policy, by_turns, median_interval, pick
 from paceline.bench.setting import BenchReport, Chart, Finding, Setting, Table
-from paceline.bench.steered import steered
+from paceline.bench.side_by_side import side_by_side
+from paceline.bench.steered import new_wheel
 from paceline.engine import LLM
 from paceline.types import SamplingParams, StepStats
 
@@ -38,33 +39,35 @@ class ChangePlan:
         return self.turns * len(self.policies)
 
 
-def measure_change(llm: LLM, plan: ChangePlan) -> Iterator[Cell | None]:
-    """None after every stream, and at last the cell of passes 20 to 40 after each change."""
+def measure_change(llm: LLM, plan: ChangePlan) -> Iterator[Cell | int]:
+    """After every turn how many streams it had, at last the cell of passes 20 to 40 after a change.
+
+    After the change a turn's streams go side by side, pass by pass.
+    """
     cell = Cell(" → ".join(plan.kinds), 1, {policy.name: [] for policy in plan.policies})
     for turn in range(plan.turns):
-        order = list(reversed(plan.policies)) if turn % 2 else plan.policies
-        for policy in order:
-            with steered(llm):
-                cell.runs[policy.name].append(run_stream(llm, plan, policy, turn))
-            yield None
+        policies = by_turns(plan.policies, turn)
+        runs = {policy.name: stream(llm, plan, policy, turn) for policy in policies}
+        wheels = {policy.name: new_wheel(llm) for policy in policies}
+        for name, run in side_by_side(llm, runs, wheels, lambda _: 1).items():
+            cell.runs[name].append(run)
+        yield len(runs)
     yield cell
 
 
-def run_stream(llm: LLM, plan: ChangePlan, policy: Policy, turn: int) -> Run:
-    """Requests of the first kind, then of the second until there are passes enough.
-
-    The run is of the passes that count; its texts are those before the change.
+def stream(llm: LLM, plan: ChangePlan, policy: Policy, turn: int) -> Running:
+    """Requests of the first kind at once, then of the second step by step, until there are passes
+    enough. The run is of the passes that count; its texts are those before the change.
     """
     own = plan.params, policy.speculation
     outputs = [generate(llm, [ids], *own)[0] for ids in pick(plan.before, turn, BEFORE)]
-    counted: list[StepStats] = []
+    heard: list[StepStats] = []
     for ids in islice(cycle(plan.after), turn % len(plan.after), None):
-        with listening(llm) as heard:
-            generate(llm, [ids], *own)
-        counted += [step for step in heard if step.drafts and not step.prefill_rows]
-        if len(counted) >= LAST:
+        yield from generating(llm, [ids], *own, heard.append)
+        passes = list(filter(decodes, heard))
+        if len(passes) >= LAST:
             break
-    steps = tuple(counted[FIRST - 1 : LAST])
+    steps = tuple(passes[FIRST - 1 : LAST])
     return Run(
         tokens=sum(step.committed for step in steps),
         decode_ms=sum(step.step_ms for step in steps),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from statistics import median
+from typing import TypeVar, cast
 
-from paceline.engine import LLM
+from paceline.engine import LLM, Engine
 from paceline.types import Output, Request, SamplingParams, Speculation, StepStats
 
+Result = TypeVar("Result")
 OWNERS = count()
 """Each run is another owner's: drafters that remember texts know none of an earlier run."""
 
@@ -42,41 +43,52 @@ class Run:
         return 1e3 * self.tokens / self.decode_ms
 
 
-@contextmanager
-def listening(llm: LLM) -> Iterator[list[StepStats]]:
-    """Yield the list that the engine's steps go to meanwhile."""
-    heard: list[StepStats] = []
-    llm.engine.listeners.append(heard.append)
-    try:
-        yield heard
-    finally:
-        llm.engine.listeners.remove(heard.append)
+Running = Generator[StepStats, None, "Run"]
+"""A run that waits after every step until it is asked for the next."""
 
 
 def run_batch(
     llm: LLM, prompts: Sequence[Sequence[int]], params: SamplingParams, speculation: Speculation
 ) -> Run:
     """Generate all prompts together, nothing cached or remembered of earlier ones."""
-    with listening(llm) as heard:
-        outputs = generate(llm, prompts, params, speculation)
-    steps = tuple(step for step in heard if step.drafts and not step.prefill_rows)
-    extra_ms = draft_prefill_ms(steps)
-    return Run(
-        tokens=sum(step.committed for step in steps),
-        decode_ms=sum(step.step_ms for step in steps) - extra_ms,
-        draft_prefill_ms=extra_ms,
-        ttft_ms=tuple(1e3 * output.timing.prefill_s for output in outputs),
-        ms_per_token=tuple(map(ms_per_token, outputs)),
-        steps=steps,
-        texts=tuple(output.token_ids for output in outputs),
-        requests=tuple(output.request_id for output in outputs),
-    )
+    return at_once(running(llm, prompts, params, speculation))
 
 
 def generate(
     llm: LLM, prompts: Sequence[Sequence[int]], params: SamplingParams, speculation: Speculation
 ) -> list[Output]:
     """The prompts' outputs, for an owner of their own and without cached prefixes."""
+    return at_once(generating(llm, prompts, params, speculation))
+
+
+def running(
+    llm: LLM, prompts: Sequence[Sequence[int]], params: SamplingParams, speculation: Speculation
+) -> Running:
+    """The same as `run_batch`, step by step."""
+    heard: list[StepStats] = []
+    outputs = yield from generating(llm, prompts, params, speculation, heard.append)
+    steps = tuple(filter(decodes, heard))
+    extra_ms = draft_prefill_ms(steps)
+    return Run(
+        tokens=sum(step.committed for step in steps),
+        decode_ms=sum(step.step_ms for step in steps) - extra_ms,
+        draft_prefill_ms=extra_ms,
+        ttft_ms=tuple(1e3 * output.timing.prefill_s for output in outputs),
+        ms_per_token=tuple(ms_per_token(output, heard) for output in outputs),
+        steps=steps,
+        texts=tuple(output.token_ids for output in outputs),
+        requests=tuple(output.request_id for output in outputs),
+    )
+
+
+def generating(
+    llm: LLM,
+    prompts: Sequence[Sequence[int]],
+    params: SamplingParams,
+    speculation: Speculation,
+    hear: Callable[[StepStats], None] = lambda _: None,
+) -> Generator[StepStats, None, list[Output]]:
+    """The same as `generate`, step by step; `hear` is told of each as well."""
     engine, owner = llm.engine, f"bench-{next(OWNERS)}"
     engine.pool.forget_prefixes()
     requests = [
@@ -89,11 +101,15 @@ def generate(
         )
         for place, ids in enumerate(prompts)
     ]
+    unfinished = {request.id for request in requests}
     try:
         for request in requests:
             engine.add(request)
-        while engine.has_work:
-            engine.step()
+        while unfinished:
+            step = step_of(engine, owner)
+            unfinished.difference_update(step.ended)
+            hear(step)
+            yield step
         return [engine.take(request.id) for request in requests]
     finally:
         for request in requests:
@@ -101,9 +117,37 @@ def generate(
                 engine.abort(request.id)
 
 
-def ms_per_token(output: Output) -> float:
-    """Decode time over the tokens after the first."""
-    return 1e3 * output.timing.decode_s / max(1, len(output.token_ids) - 1)
+def step_of(engine: Engine, owner: str) -> StepStats:
+    """One step of the owner's requests."""
+    heard: list[StepStats] = []
+    engine.listeners.append(heard.append)
+    try:
+        engine.step(owner)
+    finally:
+        engine.listeners.remove(heard.append)
+    (step,) = heard
+    return step
+
+
+def decodes(step: StepStats) -> bool:
+    """Whether it belongs to the decode phase: no prompt shares it."""
+    return bool(step.drafts) and not step.prefill_rows
+
+
+def at_once(steps: Generator[StepStats, None, Result]) -> Result:
+    """Take all steps, one after the other, for what comes of them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(Result, end.value)
+
+
+def ms_per_token(output: Output, steps: Sequence[StepStats]) -> float:
+    """What the steps in which it decoded took, over its tokens after the first."""
+    name = output.request_id
+    own = [step for step in steps if any(one.request_id == name for one in step.drafts)]
+    return sum(step.step_ms for step in own) / max(1, len(output.token_ids) - 1)
 
 
 def draft_prefill_ms(steps: Sequence[StepStats]) -> float:

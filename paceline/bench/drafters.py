@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from paceline.bench.decoding import generate, listening
+from paceline.bench.decoding import at_once, generating
 from paceline.bench.setting import BenchReport, Chart, Setting, Table
 from paceline.engine import LLM
 from paceline.errors import ConfigError
@@ -113,8 +113,8 @@ def decode(
     llm: LLM, prompt: Sequence[int], params: SamplingParams, speculation: Speculation
 ) -> tuple[Output, list[StepStats]]:
     """One prompt's output, and the statistics of its decoding passes."""
-    with listening(llm) as steps:
-        (output,) = generate(llm, [prompt], params, speculation)
+    steps: list[StepStats] = []
+    (output,) = at_once(generating(llm, [prompt], params, speculation, steps.append))
     return output, [step for step in steps if not step.prefill_rows]
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from statistics import median
 
-from paceline.bench.decoding import Run, run_batch
-from paceline.bench.steered import steered
+from paceline.bench.decoding import Run, decodes, running
+from paceline.bench.side_by_side import side_by_side
+from paceline.bench.steered import new_wheel
 from paceline.engine import LLM
-from paceline.engine.steering import Steering
 from paceline.plan.beta import Interval
 from paceline.plan.workload import Percentiles
-from paceline.types import AUTO, SamplingParams, Speculation
+from paceline.types import AUTO, SamplingParams, Speculation, StepStats
 
 OFF, AUTOMATIC = "off", "auto"
 
@@ -97,29 +97,41 @@ class Plan:
         return cells * len(self.policies) * (self.turns + 1)
 
 
-def measure(llm: LLM, plan: Plan) -> Iterator[Cell | None]:
-    """Each cell when it is done, and None after every run of it.
+def measure(llm: LLM, plan: Plan) -> Iterator[Cell | int]:
+    """Each cell when it is done, and after every turn how many runs it had.
 
-    Every policy has a controller of its own in every cell. It starts anew with the cell's first
-    turn, which is told apart, and keeps what it learns, as a server does; of texts, no run
-    remembers anything of another.
+    A turn's policies go side by side, token by token. Every policy has a controller of its own in
+    every cell. It starts anew with the cell's first turn, which is told apart, and keeps what it
+    learns, as a server does; of texts, no run remembers anything of another.
     """
     for kind, prompts in plan.prompts.items():
         for batch in plan.batches:
             cell = Cell(kind, batch, {policy.name: [] for policy in plan.policies})
-            wheels: dict[str, Steering] = {}
+            wheels = {policy.name: new_wheel(llm) for policy in plan.policies}
             for turn in range(plan.turns + 1):
                 group = pick(prompts, turn, batch)
-                order = list(reversed(plan.policies)) if turn % 2 else plan.policies
-                for policy in order:
-                    with steered(llm, wheels.get(policy.name)) as wheels[policy.name]:
-                        run = run_batch(llm, group, plan.params, policy.speculation)
+                runs = {
+                    policy.name: running(llm, group, plan.params, policy.speculation)
+                    for policy in by_turns(plan.policies, turn)
+                }
+                found = side_by_side(llm, runs, wheels, decoded)
+                for policy in plan.policies:
                     if turn:
-                        cell.runs[policy.name].append(run)
+                        cell.runs[policy.name].append(found[policy.name])
                     else:
-                        cell.warm_up[policy.name] = run
-                    yield None
+                        cell.warm_up[policy.name] = found[policy.name]
+                yield len(runs)
             yield cell
+
+
+def by_turns(policies: Sequence[Policy], turn: int) -> list[Policy]:
+    """In their order, and every other turn the other way round."""
+    return list(reversed(policies)) if turn % 2 else list(policies)
+
+
+def decoded(step: StepStats) -> int:
+    """Tokens of the decode phase."""
+    return step.committed if decodes(step) else 0
 
 
 def pick(prompts: Sequence[Sequence[int]], turn: int, batch: int) -> list[Sequence[int]]:

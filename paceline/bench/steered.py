@@ -27,3 +27,9 @@ def steered(llm: LLM, steering: Steering | None = None) -> Iterator[Steering]:
     finally:
         engine.listeners[:] = listeners
         engine.budget_for = budget_for
+
+
+def new_wheel(llm: LLM) -> Steering:
+    """A controller that has learnt nothing, and does not steer yet."""
+    with steered(llm) as steering:
+        return steering

@@ -59,7 +59,7 @@ def offline(
     markdown: bench_report.Markdown = None,
     plot: bench_report.Plot = None,
 ) -> None:
-    """Decode with drafting off, automatic and (--k) fixed, by turns; a finding that fails exits 1.
+    """Decode with drafting off, automatic and (--k) fixed, abreast; a finding that fails exits 1.
 
     The decode phase counts; prompts and what drafters take to read them are told apart.
     """
@@ -99,11 +99,20 @@ def check_change(given: Mapping[str, Any]) -> None:
 
 
 def load_all(given: Mapping[str, Any]) -> LLM:
-    """The model with its drafters, for the largest batch; drafters choose their length by auto."""
+    """The model with its drafters, for all policies at the largest batch side by side."""
+    from paceline.bench.policies import policies_of
+    from paceline.cli.defaults import drafts_of
+
     names = ("kernels", "threads", "max_model_len", "plan")
     settings: Any = {name: given[name] for name in names if given.get(name) is not None}
-    sizes = sizes_of(given["batch"])
-    return load(given["model"], given["draft"], max(sizes), k=AUTO, **settings)
+    abreast = len(policies_of(drafts_of(given["model"], given["draft"]), lengths_of(given)))
+    requests = abreast * max(sizes_of(given["batch"]))
+    return load(given["model"], given["draft"], requests, k=AUTO, **settings)
+
+
+def lengths_of(given: Mapping[str, Any]) -> list[int]:
+    """The fixed lengths that are asked for."""
+    return sizes_of(given["k"]) if given["k"] else []
 
 
 def plan_of(llm: LLM, given: Mapping[str, Any]) -> Plan:
@@ -116,7 +125,7 @@ def plan_of(llm: LLM, given: Mapping[str, Any]) -> Plan:
     return Plan(
         prompts={kind: [ids_of(llm, kind, p) for p in prompts] for kind, prompts in found.items()},
         batches=sizes_of(given["batch"]),
-        policies=policies_of(drafts, sizes_of(given["k"]) if given["k"] else []),
+        policies=policies_of(drafts, lengths_of(given)),
         turns=turns,
         params=SamplingParams(
             temperature=given["temperature"],
@@ -142,13 +151,13 @@ def change_of(plan: Plan) -> ChangePlan:
     )
 
 
-def run(cells: Callable[[], Iterator[Cell | None]], runs: int) -> list[Cell]:
+def run(cells: Callable[[], Iterator[Cell | int]], runs: int) -> list[Cell]:
     """Measure every cell, with a bar."""
     found, done = list[Any](), 0
     with count_bar(runs, "runs") as report:
         for cell in cells():
-            if cell is None:
-                done += 1
+            if isinstance(cell, int):
+                done += cell
                 report(done)
             else:
                 found.append(cell)

@@ -147,11 +147,14 @@ class Engine:
             proposed=search.proposed,
         )
 
-    def step(self) -> list[Delta]:
-        """Run one pass; a failed pass ends every request and leaves the pool idle."""
+    def step(self, owner: str | None = None) -> list[Delta]:
+        """Run one pass; a failed pass ends every request and leaves the pool idle.
+
+        The requests of one `owner` alone, if it is given; the others wait meanwhile.
+        """
         ids = [sequence.request.id for sequence in self._scheduler]
         try:
-            deltas, stats = self._step.run(self.budget_for)
+            deltas, stats = self._step.run(self.budget_for, owner)
         except BaseException:
             with ExitStack() as aborts:  # all of them, whatever else fails
                 for request_id in ids:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 
 from paceline.cache import BlockPool
 from paceline.config import SchedulerConfig
@@ -72,31 +71,38 @@ class Scheduler:
             self.waiting.remove(sequence)
         sequence.table.release()
 
-    def schedule(self, budget_for: BudgetFor) -> Plan:
-        """Decoding sequences first, then prompts in chunks, within the rows of one pass."""
+    def schedule(self, budget_for: BudgetFor, owner: str | None = None) -> Plan:
+        """Decoding sequences first, then prompts in chunks, within the rows of one pass.
+
+        Those of one `owner` alone, if it is given; the others keep what they hold.
+        """
         max_rows = self._config.max_rows
-        decoding = [s for s in self.running if s.decodes]
-        plan = Plan(self._decide(decoding, budget_for))
+        running = owned(self.running, owner)
+        decoding = [s for s in running if s.decodes]
+        plan = Plan(self._decide(decoding, budget_for, owner))
         for place, sequence in enumerate(decoding, start=1):
             # The last row of the pass goes to a sequence, not to another's draft.
             self._place(plan, sequence, max_rows - (len(decoding) - place))
-        for sequence in [s for s in self.running if not s.decodes]:
+        for sequence in [s for s in running if not s.decodes]:
             self._place(plan, sequence, max_rows)
-        while plan.rows < max_rows and self._admit():
+        while plan.rows < max_rows and self._admit(owner):
             self._place(plan, self.running[-1], max_rows)
         return plan
 
-    def _decide(self, decoding: list[Sequence], budget_for: BudgetFor) -> Decision:
+    def _decide(
+        self, decoding: list[Sequence], budget_for: BudgetFor, owner: str | None
+    ) -> Decision:
         """The budgets of the sequences that decode, settled before anything is drawn."""
         if not decoding:
             return NOTHING_DECODES
-        return budget_for([s.candidate() for s in decoding], self._prompt_rows(len(decoding)))
+        prompt_rows = self._prompt_rows(len(decoding), owner)
+        return budget_for([s.candidate() for s in decoding], prompt_rows)
 
-    def _prompt_rows(self, decoding: int) -> int:
+    def _prompt_rows(self, decoding: int, owner: str | None) -> int:
         """Rows of prompts that the pass will hold, if no block runs short."""
         free = self._config.max_num_requests - len(self.running)
-        prompts = [s.pending for s in self.running if not s.decodes]
-        prompts += [s.pending for s in islice(self.waiting, free)]
+        prompts = [s.pending for s in owned(self.running, owner) if not s.decodes]
+        prompts += [s.pending for s in owned(self.waiting, owner)[:free]]
         return min(sum(prompts), self._config.max_rows - decoding)
 
     def _place(self, plan: Plan, sequence: Sequence, max_rows: int) -> None:
@@ -132,13 +138,20 @@ class Scheduler:
         plan.work = [work for work in plan.work if work.sequence is not victim]
         plan.preempted += 1
 
-    def _admit(self) -> bool:
+    def _admit(self, owner: str | None) -> bool:
         """Start the first waiting sequence if its whole text so far fits; True if it did."""
-        if not self.waiting or len(self.running) >= self._config.max_num_requests:
+        waiting = owned(self.waiting, owner)
+        if not waiting or len(self.running) >= self._config.max_num_requests:
             return False
-        if self._pool.blocks_for(len(self.waiting[0].tokens)) > self._pool.free_count:
+        first = waiting[0]
+        if self._pool.blocks_for(len(first.tokens)) > self._pool.free_count:
             return False
-        sequence = self.waiting.popleft()
-        sequence.start()
-        self.running.append(sequence)
+        self.waiting.remove(first)
+        first.start()
+        self.running.append(first)
         return True
+
+
+def owned(sequences: Iterable[Sequence], owner: str | None) -> list[Sequence]:
+    """Those of the owner, or all of them."""
+    return [s for s in sequences if owner is None or s.request.owner == owner]

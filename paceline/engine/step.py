@@ -20,7 +20,7 @@ from paceline.engine.proposal import Proposal
 from paceline.engine.scheduler import Plan, Scheduler
 from paceline.engine.scores import Failures, Told, split_rows, target_laws
 from paceline.engine.sequence import Sequence
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import CacheError, ConfigError, PacelineError
 from paceline.plan.decision import BudgetFor
 from paceline.runtime import Runner, pack
 from paceline.sampling import RowLaw
@@ -55,10 +55,14 @@ class Step:
     ended: list[str] = field(default_factory=list)
     """Requests that ended since the last statistics."""
 
-    def run(self, budget_for: BudgetFor) -> tuple[list[Delta], StepStats]:
-        """Run one pass; return what it committed and its statistics."""
+    def run(self, budget_for: BudgetFor, owner: str | None = None) -> tuple[list[Delta], StepStats]:
+        """Run one pass, of one owner's requests or of all; return what it committed and its
+        statistics.
+        """
         clock = Clock()
-        plan = self.scheduler.schedule(budget_for)
+        plan = self.scheduler.schedule(budget_for, owner)
+        if not plan.work:
+            raise CacheError("No request finds room in the cache; enlarge it, or end some first.")
         clock.lap("schedule")
         proposals, draft_ms = self._propose(plan)
         clock.lap("propose")

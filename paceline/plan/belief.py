@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from paceline.plan.beta import Beta
-from paceline.plan.budget import NEGLIGIBLE, Wish
+from paceline.plan.budget import Wish
 
 REQUEST_MEMORY = 40.0
 """Passes after which a request's evidence has lost most of its weight."""
@@ -29,6 +29,11 @@ ODDS = 4.0
 """A change worth knowing of: the odds of acceptance four times what they were, or a fourth."""
 SUREST = 0.999
 """What one position says for the next; more and more of it would make a deep one certain."""
+NEGLIGIBLE = 0.01
+"""Positions less likely to stand than this are not looked at: no row is so cheap as that."""
+NEVER = 0.001
+"""A drafter that proposes a position more seldom has none there. One that is merely rare costs its
+rows as rarely as it gains by them: a cascade's first drafter, whose drafts are long and seldom."""
 ALARM = 5.0
 """Log-likelihood in favour of a change that tells it from chance."""
 
@@ -140,7 +145,7 @@ class Belief:
         seen, survival = self.evidence, 1.0
         mean, weight, offer = self.prior.alpha, self.prior.weight, self.prior.offers
         if pool is not None and not pool:
-            mean, weight = NEGLIGIBLE, POOL_LEAN  # It was looked at, and is not worth a draft.
+            mean, weight = NEGLIGIBLE / 2, POOL_LEAN  # It was looked at, and is not worth a draft.
         for position in range(positions):
             if pool and position < len(pool):
                 a, b, offer = pool[position]
@@ -157,7 +162,7 @@ class Belief:
             survival *= a / (a + b)
             mean, weight = min(a / (a + b), SUREST), LEAN
             offer = min(offer, found[-1].offer) if found else offer
-            if survival * offer < NEGLIGIBLE:
+            if survival < NEGLIGIBLE or offer < NEVER:
                 break
             found.append(Expected(a, b, offer))
         return found

@@ -18,9 +18,6 @@ import numpy as np
 from paceline.chooser.race import Floats
 from paceline.plan.costs import DraftCosts, Ints, PassCosts
 
-NEGLIGIBLE = 0.01
-"""Tokens less likely than this are not looked at: no row is so cheap where the choice matters."""
-
 
 @dataclass(frozen=True)
 class Wish:
@@ -132,7 +129,7 @@ def offers_of(wishes: Sequence[Wish], drafters: Sequence[str]) -> Offers:
     fixed = np.repeat([wish.fixed > 0 for wish in wishes], counts)
     requests, owners = np.repeat([range(len(wishes)), places], counts, axis=1)
     ranks = np.where(fixed, -np.inf, -gains)
-    order = np.lexsort((requests, depths, ranks))[: np.count_nonzero(ranks < -NEGLIGIBLE)]
+    order = np.lexsort((requests, depths, ranks))
     return Offers(
         gains[order],
         rows[order],
@@ -158,7 +155,8 @@ def rates_alone(
     contexts = context_tokens[:, None]
     ms = costs.many_ms(rows.cumsum(1), contexts) + np.where(steps, draft_costs.fixed_ms(1), 0.0)
     if draft_costs.passes is not None:
-        ms += steps * draft_costs.passes.many_ms(np.ones(1), contexts)
+        passes = np.where(steps, rows, 0.0).cumsum(1)
+        ms += passes * draft_costs.passes.many_ms(np.ones(1), contexts)
     return np.asarray((gains.cumsum(1) / ms).max(1))
 
 
@@ -167,7 +165,8 @@ def draft_ms(
 ) -> Floats:
     """Milliseconds[n] that each token adds to drafting, granted in their order.
 
-    The first at a depth pays for the drafter's pass there, later ones for what a row more costs.
+    The first at a depth pays for the drafter's pass there, later ones for what a row more costs;
+    each as likely as it is to be proposed, since a drafter that has no more to say stops.
     """
     added = np.zeros(len(offers.gains))
     for place, drafter in enumerate(costs):
@@ -181,7 +180,7 @@ def draft_ms(
         if drafter.passes is not None:
             sizes = np.arange(1, before.max() + 2)
             times = drafter.passes.many_ms(sizes, sizes * (context_tokens / requests))
-            added[own] += np.diff(times, prepend=0.0)[before]
+            added[own] += np.diff(times, prepend=0.0)[before] * offers.rows[own]
     return added
 
 

@@ -15,7 +15,7 @@ from paceline.plan.costs import PassCosts
 from paceline.plan.decision import Candidate, Decision, Limits, Mode, Share, Step
 from paceline.plan.forecast import DrafterOnPaper, Forecast
 from paceline.plan.outlook import Outlook, Round
-from paceline.plan.probing import Prober
+from paceline.plan.probing import COURSE, Prober
 
 RETURN_MARGIN = 0.03
 """Drafting begins again only where it promises so much."""
@@ -114,6 +114,8 @@ class Controller:
             return "no request may draft"
         if now.ceiling == 0:
             return f"the operator's ceiling for {len(now.requests)} requests is 0"
+        if not now.has_room:
+            return "every request is at its last token"
         return ""
 
     def _beside_prompts(self, now: Round) -> Pending:
@@ -126,15 +128,32 @@ class Controller:
     def _try(self, now: Round, base: Outlook) -> Pending | None:
         """A step that tries what is not in use, if something is due and affordable."""
         for name in self.prober.due():
+            thorough = name in self.forecast.drafters and self._thorough(name)
             if name == MORE_ROWS:
                 trial, why = self.forecast.wider(now, base), "more rows were never measured"
             else:
-                trial = self.forecast.trial(now, base, name)
+                trial = self.forecast.trial(now, base, name, thorough)
                 why = f"{name} waited {self.prober.patience[name].waited} passes"
-            if trial and self.prober.affordable(trial.loss_ms(base), self.forecast.plain_ms(now)):
-                return Pending(now, decided(trial, Mode.PROBE, why), base, name)
+            if trial and self._may_try(now, name, trial, base):
+                course = COURSE if thorough or self._reads(now, trial) else 1
+                return Pending(now, decided(trial, Mode.PROBE, why), base, name, course)
             self.prober.put_off(name)
         return None
+
+    def _thorough(self, name: str) -> bool:
+        """Whether a trial should tell much: the first, or one whose text has been read."""
+        return name not in self.prober.known or self.prober.begun(name)
+
+    def _reads(self, now: Round, trial: Outlook) -> bool:
+        """Whether a text must be read for it, which takes longer than a pass."""
+        return trial.reading_ms > self.forecast.plain_ms(now)
+
+    def _may_try(self, now: Round, name: str, trial: Outlook, base: Outlook) -> bool:
+        """Whether a trial may begin, or go on where it has read the text."""
+        if self.prober.begun(name):
+            return trial.reading_ms == 0
+        plain_ms = self.forecast.plain_ms(now)
+        return self.prober.affordable(name, trial.loss_ms(base), plain_ms)
 
     def _keep_books(self, pending: Pending, step: Step) -> None:
         """Time, how long what is unused has waited, and what a trial lost."""
@@ -142,11 +161,12 @@ class Controller:
         used = pending.base.drafters
         if pending.decision.mode is Mode.MEASURE:
             used = {self._in_use}
-        self.prober.pass_by(step_ms, self._tries - used)
+        self.prober.pass_by(step_ms, used, self._tries - used)
         if pending.trial:
             committed = len(pending.now.requests) + sum(o.accepted for o in step.outcomes)
             lost_ms = step_ms - committed / pending.base.spent.tokens_per_ms
-            self.prober.answer(pending.trial, self._surprised(pending, step, lost_ms), lost_ms)
+            surprised = self._surprised(pending, step, lost_ms)
+            self.prober.answer(pending.trial, surprised, lost_ms, pending.course)
 
     def _surprised(self, pending: Pending, step: Step, lost_ms: float) -> bool:
         """Whether the trial says that what was tried is better than was thought."""
@@ -160,7 +180,7 @@ class Controller:
         """Remember which spell this is: drafted or plain, and for how long."""
         if pending.decision.mode is Mode.MEASURE:
             self._since_plain = 0
-        elif pending.now.prefill_rows:
+        elif pending.now.prefill_rows or not pending.now.has_room:
             pass
         elif pending.base.drafters:
             used = pending.base.drafters
@@ -190,6 +210,8 @@ class Pending:
     """What the step would be without the trial, if there is one."""
     trial: str = ""
     """The drafter that is tried."""
+    course: int = 1
+    """Passes of its trial, if this one begins it."""
 
 
 NONE = Share("", 0)

@@ -21,7 +21,8 @@ from paceline.plan.budget import Prefill, Spent, Wish, rates_alone, spend
 from paceline.plan.costs import DraftCosts, PassCosts
 from paceline.plan.decision import Candidate, Limits, Outcome, Share, Step
 from paceline.plan.live import LiveCosts, LiveDraftCosts
-from paceline.plan.outlook import LiveDrafter, Outlook, Pools, Round
+from paceline.plan.live_drafter import LiveDrafter
+from paceline.plan.outlook import Outlook, Pools, Round
 
 SWITCH_MARGIN = 0.03
 """Another drafter takes over only where it promises so much more than the one in use."""
@@ -130,14 +131,26 @@ class Forecast:
         wishes = [self._wish(r, best.shares.get(r.id, NO_SHARE).drafter, now) for r in now.requests]
         return self._outlook(now, wishes, Prefill(now.prefill_rows, best.spent.tokens_per_ms))
 
-    def trial(self, now: Round, base: Outlook, drafter: str) -> Outlook | None:
-        """`base`, but one request of those it could help most tries another drafter, one token."""
-        for request in sorted(now.requests, key=lambda r: (-r.room, r.id)):
+    def trial(self, now: Round, base: Outlook, drafter: str, thorough: bool) -> Outlook | None:
+        """`base`, but one request tries another drafter, one token.
+
+        It is the request of which the drafter has least to read, and of those the one with most
+        room. Where the trial is to be `thorough`, or reading takes longer than a pass, the length
+        is what would suit the request alone, so that it tells most.
+        """
+        live = self.drafters[drafter]
+        for request in sorted(now.requests, key=lambda r: (live.unread(r), -r.room, r.id)):
             free = drafter in request.drafters and request.k is None and request.room > 0
             if free and base.shares.get(request.id, NO_SHARE).drafter != drafter:
                 wishes = [self._pinned(r, base.shares, now) for r in now.requests]
                 index = now.requests.index(request)
-                wishes[index] = self._wish(request, drafter, now, fixed=1)
+                length = 1
+                if thorough or live.reading_ms(request) > self.plain_ms(now):
+                    alone = replace(now, requests=[request])
+                    length = max(
+                        1, *self._spend(alone, [self._wish(request, drafter, now)]).lengths
+                    )
+                wishes[index] = self._wish(request, drafter, now, fixed=length)
                 return self._outlook(now, wishes)
         return None
 
@@ -170,13 +183,9 @@ class Forecast:
                 self._judge(now, share, outcome)
         self._forgive(shares)
         for name, drafter in self.drafters.items():
-            lengths = {r: share.k for r, share in shares.items() if share.drafter == name}
             if name in step.draft_ms:
-                context = now.context_tokens * len(lengths) / max(1, len(now.requests))
-                caught_up = lengths.keys() <= drafter.ready
-                ms = step.draft_ms[name]
-                drafter.costs.observe(list(lengths.values()), context, ms, caught_up)
-            drafter.ready = set(lengths)
+                own = [r for r in now.requests if shares.get(r.id, NO_SHARE).drafter == name]
+                drafter.learn(own, step, step.draft_ms[name])
 
     def _judge(self, now: Round, share: Share, outcome: Outcome) -> None:
         """Learn what became of one request's draft."""
@@ -206,8 +215,9 @@ class Forecast:
 
     def forget(self, request_id: str) -> None:
         """Drop a request that ended."""
-        for name in self.drafters:
+        for name, drafter in self.drafters.items():
             self._beliefs.pop((request_id, name), None)
+            drafter.read.pop(request_id, None)
         self._choice.pop(request_id, None)
 
     def _wish(self, request: Candidate, name: str, now: Round, fixed: int = 0) -> Wish:
@@ -244,7 +254,16 @@ class Forecast:
             )
             if k
         }
-        return Outlook(shares, spent, spent.tokens * pace / len(now.requests))
+        reading = [
+            self.drafters[shares[r.id].drafter].reading_ms(r) if r.id in shares else 0.0
+            for r in now.requests
+        ]
+        spread_ms = sum(
+            ms * (1 + gain) / (1 + max(gain, request.room))
+            for ms, request, gain in zip(reading, now.requests, spent.gains, strict=True)
+        )
+        speedup = spent.tokens * self.plain_ms(now) / (spent.ms + spread_ms) / len(now.requests)
+        return Outlook(shares, spent, speedup, sum(reading))
 
     def _spend(self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None) -> Spent:
         return spend(

@@ -113,45 +113,61 @@ def near(rows: int) -> list[tuple[int, float]]:
     return [(left, share), (right, 1 - share)] if share < 1 else [(left, 1.0)]
 
 
+FEW = 32
+"""So few tokens that had to be read first say nothing of what many take."""
+
+
 class LiveDraftCosts:
     """One drafter's costs, as they are now: the prior's, times one ratio.
 
-    The ratio is the mean of the last ones but for the largest, which something else may have
-    disturbed: of a drafter that is free in some steps and dear in others, a cascade, the mean is
-    what it costs. Until it was measured it is the target's: a machine that runs one model faster
-    than was thought runs the other faster, too.
+    The ratio is that of the last steps' sums, but for the step that was dearest beside what was
+    expected of it, which something else may have disturbed: of a drafter that is free in some steps
+    and dear in others, a cascade, the mean is what it costs. Until it was measured it is the
+    target's: a machine that runs one model faster than was thought runs the other faster, too.
     """
 
     def __init__(self, prior: DraftCosts, target: LiveCosts) -> None:
         self.prior, self._target = prior, target
-        self._ratios: deque[float] = deque(maxlen=MEMORY)
-        """measured / prior."""
+        self._steps: deque[tuple[float, float]] = deque(maxlen=MEMORY)
+        """Measured and prior milliseconds."""
+        self._reading: deque[float] = deque(maxlen=KNOWN)
+        """Milliseconds per token that it had to read first."""
 
     @property
     def now(self) -> DraftCosts:
         """The prior at today's pace."""
-        pace = self._pace if self._ratios else self._target.pace
+        pace = self._pace if self._steps else self._target.pace
         passes = None if self.prior.passes is None else Paced(self.prior.passes, pace)
         return DraftCosts(self.prior.step_ms * pace, self.prior.request_ms * pace, passes)
 
     @property
     def _pace(self) -> float:
-        usual = sorted(self._ratios)
-        return fmean(usual[:-1] if len(usual) >= KNOWN else usual)
+        steps = sorted(self._steps, key=lambda step: step[0] / step[1])
+        usual = steps[:-1] if len(steps) >= KNOWN else steps
+        return sum(ms for ms, _ in usual) / sum(expected for _, expected in usual)
+
+    def reading_ms(self, tokens: int) -> float:
+        """Milliseconds to read so many tokens before drafting; none until that was seen."""
+        return fmean(self._reading) * tokens if self._reading else 0.0
 
     def observe(
-        self, lengths: list[int], context_tokens: float, ms: float, caught_up: bool = True
-    ) -> None:
-        """Learn from one step's drafting; a drafter that is free on paper stays so.
+        self, lengths: list[int], context_tokens: float, ms: float, unread: int = 0
+    ) -> bool:
+        """Learn from one step's drafting; say whether it has read the `unread` tokens as well.
 
-        Where it read what it had missed as well, the time is no less than its drafts', and says
-        something only where it is less than they were expected to take.
+        A drafter that is free on paper stays so. Where much was to be read and the step was quicker
+        than drafts alone are, it has not been: of a cascade, the first drafter had an answer.
         """
         expected = self.prior.ms(lengths, context_tokens)
         if expected <= 0 or ms <= 0:
-            return
-        if caught_up or ms < self.now.ms(lengths, context_tokens):
-            self._ratios.append(ms / expected)
+            return True
+        usual = self.now.ms(lengths, context_tokens)
+        has_read = unread < FEW or ms >= usual
+        if has_read and unread >= FEW:
+            self._reading.append((ms - usual) / unread)
+        elif not unread or ms < usual:
+            self._steps.append((ms, expected))
+        return has_read
 
 
 class Paced:

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from paceline.plan.belief import Belief, Expected
+from paceline.plan.belief import Expected
 from paceline.plan.budget import Spent
 from paceline.plan.decision import Candidate, Share
-from paceline.plan.live import LiveDraftCosts
-
-
-@dataclass
-class LiveDrafter:
-    """A drafter as it is known now."""
-
-    costs: LiveDraftCosts
-    pool: Belief
-    ready: set[str] = field(default_factory=set)
-    """Requests it drafted for in the last step; for others it may have to catch up first."""
+from paceline.plan.live_drafter import LiveDrafter
 
 
 class Pools(dict[str, Sequence[Expected]]):
@@ -53,6 +43,11 @@ class Round:
         return next((first.alpha.mean for first in self.pools[drafter]), 0.0)
 
     @property
+    def has_room(self) -> bool:
+        """Whether any request is not at its last token."""
+        return any(request.room > 0 for request in self.requests)
+
+    @property
     def rows(self) -> int:
         """Of the plain pass."""
         return len(self.requests) + self.prefill_rows
@@ -65,7 +60,9 @@ class Outlook:
     shares: dict[str, Share]
     spent: Spent
     speedup: float
-    """Over the plain step."""
+    """Over the plain step, what must be read first spread over the tokens that may follow."""
+    reading_ms: float = 0.0
+    """What drafters take, once, to read what they do not know yet."""
 
     @property
     def drafters(self) -> set[str]:
@@ -74,4 +71,5 @@ class Outlook:
 
     def loss_ms(self, other: Outlook) -> float:
         """Milliseconds by which it is expected to take longer than `other` for its tokens."""
-        return max(0.0, self.spent.ms - self.spent.tokens / other.spent.tokens_per_ms)
+        took = self.spent.ms + self.reading_ms
+        return max(0.0, took - self.spent.tokens / other.spent.tokens_per_ms)

@@ -21,7 +21,7 @@ def cell(mini):
         params=SamplingParams(temperature=0, max_tokens=24, ignore_eos=True),
     )
     *progress, found = measure_change(mini, plan)
-    assert progress == [None] * plan.runs
+    assert sum(progress) == plan.runs
     return found
 
 

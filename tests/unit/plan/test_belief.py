@@ -28,7 +28,10 @@ def test_nothing_seen():
 
 
 def test_what_has_no_chance_is_left_out():
-    assert len(Belief(Evidence(40), Prior(alpha=0.1)).expect(16)) == 1
+    assert len(Belief(Evidence(40), Prior(alpha=0.09)).expect(16)) == 1
+    rare = Belief(Evidence(40), Prior(alpha=0.9, offers=0.002)).expect(4)
+    assert len(rare) == 4  # it costs its rows as rarely
+    assert Belief(Evidence(40), Prior(alpha=0.9, offers=0.0005)).expect(4) == []
 
 
 def test_evidence_fades_by_position():

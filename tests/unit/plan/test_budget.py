@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 
-from paceline.plan.budget import Prefill, Wish, spend
+from paceline.plan.budget import Prefill, Wish, rates_alone, spend
 from paceline.plan.costs import FREE, CostCurve, DraftCosts
 
 STEPPED = CostCurve((1, 5, 6), (10, 10, 20))
@@ -71,6 +72,19 @@ def test_a_dear_first_row_is_looked_beyond():
     costs = CostCurve((1, 2, 6), (10, 18, 18))
     found = spend([Wish.chain((0.7,) * 5, "d")], costs, {"d": FREE})
     assert found.lengths == (5,)
+
+
+def test_what_is_seldom_proposed_is_seldom_paid_for():
+    """A cascade: 3 tokens of a model, or else, once in 50, 8 of a lookup."""
+    offers = (1.0, 1.0, 1.0, *(0.02,) * 5)
+    wish = Wish(tuple(0.95 * offer for offer in offers), offers, "d")
+    model = DraftCosts(passes=CostCurve((1,), (8,)))
+    (length,), _, tokens, ms = vars(spend([wish], STEPPED, {"d": model})).values()
+    assert length == 8
+    assert tokens == pytest.approx(1 + 0.95 * 3.1)
+    assert ms == pytest.approx(STEPPED.ms(4.1) + 8 * 3.1)
+    (rate,) = rates_alone([wish], STEPPED, model, np.zeros(1))
+    assert rate == pytest.approx(tokens / ms)
 
 
 def test_pinned_lengths_are_kept_and_paid_for():

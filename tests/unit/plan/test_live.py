@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from paceline.plan.costs import FREE, CostCurve, DraftCosts
-from paceline.plan.live import LiveCosts, LiveDraftCosts, near
+from paceline.plan.live import FEW, LiveCosts, LiveDraftCosts, near
 
 PRIOR = CostCurve((1, 64), (20, 30))
 TRUTH = CostCurve((1, 8, 32), (25, 40, 150), 0.001)
@@ -99,7 +99,34 @@ def test_a_draft_nobody_measured_is_as_much_faster_as_the_target():
     live = LiveDraftCosts(DraftCosts(passes=CostCurve((1,), (7.5,))), target)
     target.observe(1, 0, 3.0)
     assert live.now.ms([1]) == pytest.approx(0.75)
-    live.observe([1], 0, 5.0, caught_up=False)
+    assert live.observe([1], 0, 5.0, unread=FEW)
     assert live.now.ms([1]) == pytest.approx(0.75)
-    live.observe([1], 0, 0.25, caught_up=False)
+    assert not live.observe([1], 0, 0.25, unread=FEW)
     assert live.now.ms([1]) == pytest.approx(0.25)
+
+
+def test_what_reading_takes_is_learnt_from_long_texts():
+    """100 tokens took 62 ms on top of a draft of 2; what a few take says nothing."""
+    live = LiveDraftCosts(
+        DraftCosts(passes=CostCurve((1,), (2,))), LiveCosts(CostCurve((1,), (30,)))
+    )
+    assert live.reading_ms(100) == 0
+    assert live.observe([1], 0, 64.0, unread=100)
+    assert live.reading_ms(50) == pytest.approx(31)
+    assert live.now.ms([1]) == pytest.approx(2)
+    assert live.observe([1], 0, 40.0, unread=FEW - 1)
+    assert live.reading_ms(50) == pytest.approx(31)
+    assert live.now.ms([1]) == pytest.approx(2)
+    assert not live.observe([1], 0, 1.0, unread=100)  # quicker than a draft: nothing was read
+    assert live.reading_ms(50) == pytest.approx(31)
+    assert live.now.ms([1]) == pytest.approx(1)
+
+
+def test_a_cascade_costs_what_its_steps_sum_to():
+    """Half of its steps are 3 tokens in 24 ms, half 8 in nothing: 12 ms a step, 2.2 a token."""
+    passes = DraftCosts(passes=CostCurve((1,), (8,)))
+    live = LiveDraftCosts(passes, LiveCosts(CostCurve((1,), (30,))))
+    for _ in range(8):
+        live.observe([3], 0, 24.0)
+        live.observe([8], 0, 0.001)
+    assert live.now.ms([1]) == pytest.approx(7 * 24 / (7 * 3 + 8 * 8), rel=1e-3)

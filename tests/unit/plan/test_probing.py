@@ -25,27 +25,56 @@ def test_patience_doubles_to_a_limit_and_shortens_on_success():
 def test_only_what_is_unused_waits_and_the_longest_is_first():
     prober = Prober()
     for _ in range(FIRST_GAP):
-        prober.pass_by(10, {"a"})
-    prober.pass_by(10, {"a", "b"})
+        prober.pass_by(10, {"b"}, {"a"})
+    prober.pass_by(10, set(), {"a", "b"})
     assert prober.due() == ["a"]
     for _ in range(FIRST_GAP):
-        prober.pass_by(10, {"a", "b"})
+        prober.pass_by(10, set(), {"a", "b"})
     assert prober.due() == ["a", "b"]
-    prober.pass_by(10, {"b"})
+    prober.answer("b", False, 0.0, course=2)
+    assert prober.due() == ["b", "a"]  # what was begun goes on
+    prober.pass_by(10, {"a"}, {"b"})
     assert prober.due() == ["b"]
 
 
 def test_losses_are_bounded_whatever_the_probes_cost():
     prober, plain_ms = Prober(), 10.0
     for _ in range(2000):
-        prober.pass_by(plain_ms, {"a"})
-        if prober.due() and prober.affordable(35.0, plain_ms):
+        prober.pass_by(plain_ms, set(), {"a"})
+        if prober.due() and prober.affordable("a", 35.0, plain_ms):
             prober.answer("a", False, 35.0)
         assert prober.lost_ms <= ALLOWANCE_PASSES * plain_ms + SHARE * prober.elapsed_ms
     assert prober.lost_ms > 0.5 * SHARE * prober.elapsed_ms
 
 
+def test_a_first_trial_is_not_counted():
+    prober, plain_ms = Prober(), 10.0
+    assert prober.affordable("a", 1e6, plain_ms)
+    prober.answer("a", False, 300.0, course=2)
+    assert "a" not in prober.known  # its second pass is part of it
+    prober.answer("a", False, 300.0, course=2)
+    assert prober.lost_ms == 0
+    assert prober.affordable("a", ALLOWANCE_PASSES * plain_ms, plain_ms)
+    assert not prober.affordable("a", ALLOWANCE_PASSES * plain_ms + 1, plain_ms)
+    prober.answer("a", False, 5.0)
+    assert prober.lost_ms == 5
+    prober.pass_by(10, {"b"}, {"a"})
+    assert "b" in prober.known  # what was in use needs no first trial
+
+
+def test_a_trial_of_several_passes_is_judged_as_one():
+    patience = Patience(waited=8)
+    for success in (False, True, False):
+        assert (patience.waited, patience.gap) == (8, FIRST_GAP)
+        patience.answer(success, course=3)
+    assert (patience.waited, patience.gap, patience.left) == (0, FIRST_GAP // 4, 0)
+    prober = Prober(patience={"a": Patience(left=2)})
+    assert prober.begun("a")
+    prober.put_off("a")
+    assert not prober.begun("a")
+
+
 def test_a_probe_that_won_costs_nothing():
-    prober = Prober()
+    prober = Prober(known={"a"})
     prober.answer("a", True, -5.0)
     assert prober.lost_ms == 0
