@@ -6,6 +6,7 @@ one after the other meet different machines, and their ratio says as much of tho
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -28,11 +29,15 @@ def side_by_side(
 ) -> dict[str, Run]:
     """All runs to their ends, each under its own controller.
 
-    The one that is behind goes next, by the sum of what its steps have come to by `pace`.
+    The one that is behind goes next, by the sum of what its steps have come to by `pace`. Garbage
+    is collected before and after, since it would count for whichever run comes upon it.
     """
     reached = dict.fromkeys(runs, 0)
     found: dict[str, Run] = {}
     with ExitStack() as ends:
+        gc.collect()
+        gc.disable()
+        ends.callback(gc.enable)
         for steps in runs.values():
             ends.callback(steps.close)
         while reached:

@@ -22,8 +22,10 @@ RETURN_MARGIN = 0.03
 STAY_MARGIN = 0.01
 """It ends where it promises less: what no clock tells from nothing."""
 DWELL = 8
-"""Plain passes after which it is asked again whether drafts would pay, which nothing but trials
-tells meanwhile."""
+"""Plain passes after which it is asked again whether drafts would pay."""
+LONG_DWELL = 64
+"""The same where nothing was tried meanwhile and the requests are the same, so that nothing but the
+machine may have changed."""
 MEASURE_GAP = 128
 """Drafted passes after which a plain one is measured, so that what drafts must beat stays known."""
 FADED = 6.0
@@ -53,6 +55,8 @@ class Controller:
         self._in_use = ""
         """The drafter of the last step that was meant to pay; "" in a plain spell."""
         self._plain_spell = DWELL
+        self._asked_of: tuple[list[str], int] | None = None
+        """The requests, and the trials so far, when it was last asked in this plain spell."""
         self._since_plain = MEASURE_GAP
         self._pending: Pending | None = None
 
@@ -92,13 +96,23 @@ class Controller:
         """Draft where it promises enough; measure and try the other ways now and then."""
         if self._since_plain >= MEASURE_GAP:
             return self._plain(now, "to know what drafts must beat", Mode.MEASURE)
-        if not self._in_use and self._plain_spell % DWELL:
+        if not self._in_use and not self._ask_again(now):
             return self._rest(now, f"the plain spell is {self._plain_spell} passes old")
         best = self._best(now)
         needed = 1 + (STAY_MARGIN if self._in_use else RETURN_MARGIN)
         if best.speedup > needed:
             return self._try(now, best) or self._drafted(now, best, worth(now, best))
         return self._rest(now, f"drafts promise {best.speedup:.2f} of the {needed:.2f} they need")
+
+    def _ask_again(self, now: Round) -> bool:
+        """Whether a plain spell is old enough, by what is new."""
+        if self._plain_spell % DWELL:
+            return False
+        known = ([request.id for request in now.requests], self.prober.trials)
+        if known == self._asked_of and self._plain_spell % LONG_DWELL:
+            return False
+        self._asked_of = known
+        return True
 
     def _best(self, now: Round) -> Outlook:
         return self.forecast.best(now, self._in_use)
@@ -186,6 +200,7 @@ class Controller:
             used = pending.base.drafters
             self._in_use = self._in_use if self._in_use in used else min(used)
             self._plain_spell, self._since_plain = 0, self._since_plain + 1
+            self._asked_of = None
         else:
             self._in_use = ""
             self._plain_spell, self._since_plain = self._plain_spell + 1, 0

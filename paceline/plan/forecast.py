@@ -232,6 +232,8 @@ class Forecast:
             return NOTHING
         pool = now.pools[name]
         own = self._beliefs.get((request.id, name))
+        if own is None and not pinned:
+            return now.pools.wish(name, positions)
         expected = list(pool[:positions]) if own is None else own.expect(positions, pool)
         if pinned:
             expected += [HOPELESS] * (positions - len(expected))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from paceline.plan.belief import Expected
-from paceline.plan.budget import Spent
+from paceline.plan.belief import Expected, wish_of
+from paceline.plan.budget import Spent, Wish
 from paceline.plan.decision import Candidate, Share
 from paceline.plan.live_drafter import LiveDrafter
 
@@ -17,10 +18,17 @@ class Pools(dict[str, Sequence[Expected]]):
     def __init__(self, drafters: Mapping[str, LiveDrafter], positions: int) -> None:
         super().__init__()
         self._drafters, self._positions = drafters, positions
+        self._wishes: dict[tuple[str, int], Wish] = {}
 
     def __missing__(self, name: str) -> Sequence[Expected]:
         self[name] = found = self._drafters[name].pool.expect(self._positions)
         return found
+
+    def wish(self, name: str, positions: int) -> Wish:
+        """What such a request could draft in so many positions."""
+        if (name, positions) not in self._wishes:
+            self._wishes[name, positions] = wish_of(name, self[name][:positions])
+        return self._wishes[name, positions]
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ class Round:
     """Most tokens a request may draft."""
     pools: Pools
 
-    @property
+    @cached_property
     def context_tokens(self) -> float:
         """Of all requests together."""
         return float(sum(request.context_tokens for request in self.requests))

@@ -33,6 +33,8 @@ class Patience:
     """Passes that its trial still takes."""
     pleased: bool = False
     """Whether one of those before was a pleasant surprise."""
+    delay: int = FIRST_GAP
+    """Passes by which a trial is put off that cannot be made now."""
 
     def answer(self, success: bool, course: int = 1) -> None:
         """Learn from one pass of a trial of `course` passes."""
@@ -42,7 +44,7 @@ class Patience:
             return
         longer = min(LAST_GAP, max(FIRST_GAP, 2 * self.gap))
         self.gap = max(1, self.gap // 4) if self.pleased else longer
-        self.waited, self.pleased = 0, False
+        self.waited, self.pleased, self.delay = 0, False, FIRST_GAP
 
 
 @dataclass
@@ -52,6 +54,8 @@ class Prober:
     patience: dict[str, Patience] = field(default_factory=dict)
     elapsed_ms: float = 0.0
     lost_ms: float = 0.0
+    trials: int = 0
+    """Passes of trials so far."""
     known: set[str] = field(default_factory=set)
     """What has been in use or tried."""
 
@@ -84,14 +88,16 @@ class Prober:
         return [name for _, _, name in sorted(waiting)]
 
     def put_off(self, name: str) -> None:
-        """Ask again later: there is nothing to try, or it costs too much yet."""
+        """Ask again later, and later each time: there is nothing to try, or it costs too much."""
         patience = self.patience[name]
-        patience.gap, patience.left = patience.waited + FIRST_GAP, 0
+        patience.gap, patience.left = patience.waited + patience.delay, 0
+        patience.delay = min(LAST_GAP, 2 * patience.delay)
 
     def answer(self, name: str, success: bool, lost_ms: float, course: int = 1) -> None:
         """Pay for one pass of a trial and learn from it."""
         patience = self.patience.setdefault(name, Patience())
         patience.answer(success, course)
+        self.trials += 1
         if name in self.known:
             self.lost_ms += max(0.0, lost_ms)
         elif not patience.left:

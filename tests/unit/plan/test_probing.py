@@ -74,6 +74,16 @@ def test_a_trial_of_several_passes_is_judged_as_one():
     assert not prober.begun("a")
 
 
+def test_what_cannot_be_tried_is_looked_at_ever_more_seldom():
+    prober, looked = Prober(patience={"a": Patience()}), []
+    for number in range(100):
+        prober.pass_by(10, set(), {"a"})
+        if prober.due():
+            looked.append(number + 1)
+            prober.put_off("a")
+    assert looked == [8, 16, 32, 64, 96]
+
+
 def test_a_probe_that_won_costs_nothing():
     prober = Prober(known={"a"})
     prober.answer("a", True, -5.0)
