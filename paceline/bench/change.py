@@ -61,16 +61,16 @@ def stream(llm: LLM, plan: ChangePlan, policy: Policy, turn: int) -> Running:
     """
     own = plan.params, policy.speculation
     outputs = [generate(llm, [ids], *own)[0] for ids in pick(plan.before, turn, BEFORE)]
-    heard: list[StepStats] = []
+    heard: list[tuple[StepStats, float]] = []
     for ids in islice(cycle(plan.after), turn % len(plan.after), None):
-        yield from generating(llm, [ids], *own, heard.append)
-        passes = list(filter(decodes, heard))
+        yield from generating(llm, [ids], *own, lambda *one: heard.append(one))
+        passes = [(step, ms) for step, ms in heard if decodes(step)]
         if len(passes) >= LAST:
             break
-    steps = tuple(passes[FIRST - 1 : LAST])
+    steps, times_ms = zip(*passes[FIRST - 1 : LAST], strict=True)
     return Run(
         tokens=sum(step.committed for step in steps),
-        decode_ms=sum(step.step_ms for step in steps),
+        decode_ms=sum(times_ms),
         draft_prefill_ms=0.0,
         ttft_ms=(),
         ms_per_token=(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -23,7 +24,7 @@ class Run:
     tokens: int
     """Committed in the decode phase: by steps that no prompt shared."""
     decode_ms: float
-    """Of those steps, but for what drafters took to read prompts."""
+    """Of those steps, what listens to them included, but for what drafters took to read prompts."""
     draft_prefill_ms: float
     """What drafters took longer than usual when they met a request first."""
     ttft_ms: tuple[float, ...]
@@ -66,12 +67,19 @@ def running(
 ) -> Running:
     """The same as `run_batch`, step by step."""
     heard: list[StepStats] = []
-    outputs = yield from generating(llm, prompts, params, speculation, heard.append)
+    times_ms: list[float] = []
+
+    def hear(step: StepStats, ms: float) -> None:
+        heard.append(step)
+        times_ms.append(ms)
+
+    outputs = yield from generating(llm, prompts, params, speculation, hear)
     steps = tuple(filter(decodes, heard))
     extra_ms = draft_prefill_ms(steps)
     return Run(
         tokens=sum(step.committed for step in steps),
-        decode_ms=sum(step.step_ms for step in steps) - extra_ms,
+        decode_ms=sum(ms for step, ms in zip(heard, times_ms, strict=True) if decodes(step))
+        - extra_ms,
         draft_prefill_ms=extra_ms,
         ttft_ms=tuple(1e3 * output.timing.prefill_s for output in outputs),
         ms_per_token=tuple(ms_per_token(output, heard) for output in outputs),
@@ -86,9 +94,9 @@ def generating(
     prompts: Sequence[Sequence[int]],
     params: SamplingParams,
     speculation: Speculation,
-    hear: Callable[[StepStats], None] = lambda _: None,
+    hear: Callable[[StepStats, float], None] = lambda *_: None,
 ) -> Generator[StepStats, None, list[Output]]:
-    """The same as `generate`, step by step; `hear` is told of each as well."""
+    """The same as `generate`, step by step; `hear` is told of each and its milliseconds as well."""
     engine, owner = llm.engine, f"bench-{next(OWNERS)}"
     engine.pool.forget_prefixes()
     requests = [
@@ -106,9 +114,11 @@ def generating(
         for request in requests:
             engine.add(request)
         while unfinished:
+            began = time.perf_counter()
             step = step_of(engine, owner)
+            ms = 1e3 * (time.perf_counter() - began)
             unfinished.difference_update(step.ended)
-            hear(step)
+            hear(step, ms)
             yield step
         return [engine.take(request.id) for request in requests]
     finally:

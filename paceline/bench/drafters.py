@@ -114,7 +114,9 @@ def decode(
 ) -> tuple[Output, list[StepStats]]:
     """One prompt's output, and the statistics of its decoding passes."""
     steps: list[StepStats] = []
-    (output,) = at_once(generating(llm, [prompt], params, speculation, steps.append))
+    (output,) = at_once(
+        generating(llm, [prompt], params, speculation, lambda step, _: steps.append(step))
+    )
     return output, [step for step in steps if not step.prefill_rows]
 
 

@@ -30,7 +30,7 @@ from paceline.tree import NO_DRAFT, Draft
 KIND = "eagle"
 Grow = Callable[[DraftContext, int, Recalibration], Growth]
 
-IDLE_ROWS = 64
+IDLE_ROWS = 256
 """Rows of a request that does not draft which may wait."""
 
 
@@ -123,12 +123,16 @@ class LayerRunner:
         self._fuse = layer.matrix("fuse") if shape.fuses else None
         self._vocab_size = target.spec.vocab_size
 
-    def features(self, seen: Observation) -> Tensor:
-        """features[n, E] of the request's tokens in a pass."""
+    def states(self, seen: Observation) -> Tensor:
+        """states[n, S] that the features of the request's tokens in a pass are made of."""
         found = [states(seen, layer) for layer in self.layer.shape.layers]
+        return torch.cat(found, dim=1) if len(found) > 1 else found[0]
+
+    def features(self, states: Tensor) -> Tensor:
+        """features[n, E] of states[n, S]."""
         if self._fuse is None:
-            return self.layer.parts.normed(found[0])
-        return linear(torch.cat(found, dim=1), self._fuse)
+            return self.layer.parts.normed(states)
+        return linear(states, self._fuse)
 
     def run(self, pieces: Sequence[Piece]) -> PassOutput:
         """logits[B, draft vocabulary] after each piece's last row, and all rows' outputs."""
@@ -179,14 +183,18 @@ class LiveEagle:
         return [growths[i].draft() if i in growths else NO_DRAFT for i in range(len(contexts))]
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        """Take in the true features; fill the rows of prompts, and of requests that are idle."""
+        """Take in the true states; fill the rows of prompts, and of requests long idle.
+
+        What a request leaves for the prefix cache is filled at its end, if it ever drafted.
+        """
         work = []
         for seen in observations:
             if grown := self._grown.pop(seen.context.request_id, None):
                 grown.learn(seen.committed)
-            known = self._cache.add(seen.context, seen.start, self._runner.features(seen))
+            known = self._cache.add(seen.context, seen.start, self._runner.states(seen))
             waits = seen.committed and known.ready - known.filled <= IDLE_ROWS
-            if not waits or seen.finished:
+            drafted = seen.context.request_id in self._own
+            if not waits or (seen.finished and drafted):
                 work.append((seen.context, known, 1))
         self._fill(work)
 
@@ -216,7 +224,7 @@ class LiveEagle:
 
     def _piece(self, ctx: DraftContext, known: Known, count: int) -> Piece:
         start, context = known.filled, self._cache.context(ctx, known)
-        features = self._cache.take(known, count)
+        features = self._runner.features(self._cache.take(known, count))
         slots = ctx.table.slots(start, start + count)
         return Piece(ctx.tokens[start : start + count], start, slots, context, features)
 

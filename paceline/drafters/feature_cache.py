@@ -1,10 +1,11 @@
-"""Which rows of an EAGLE layer's keys and values are there, and the features of those to come.
+"""Which rows of an EAGLE layer's keys and values are there, and what those to come are made of.
 
 Row j of a request is token t_j beside the feature of position j - 1; there is no row 0. It is
 written once, from the target's own states, to the slot of position j in the draft's tensors; the
-target's block ids serve both.
+target's block ids serve both. States are kept as they come; the features of many rows are made at
+once, and those of a request that never drafts not at all.
 
-A block whose rows are all there is marked with the pool's generation and the feature of its last
+A block whose rows are all there is marked with the pool's generation and the states of its last
 position, which the row after it needs. So a request that the prefix cache spares a prefix goes on
 where the rows end; where they are missing (another drafter ran the prefix) it restarts cold, with
 the first token it sees run.
@@ -32,14 +33,11 @@ class Known:
     filled: int
     """Rows first .. filled - 1 are written."""
     pending: list[Tensor]
-    """features[n, E], row by row from `filled` on."""
+    """states[n, S], row by row from `filled` on; S is E for each of the layers that are read."""
+    ready: int
+    """Rows whose states are known, up to this one."""
     edges: dict[int, Tensor] = field(default_factory=dict)
-    """Number of a block of the request, not marked yet -> feature[E] of its last position."""
-
-    @property
-    def ready(self) -> int:
-        """Rows whose feature is known, up to this one."""
-        return self.filled + sum(len(part) for part in self.pending)
+    """Number of a block of the request, not marked yet -> states[S] of its last position."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +47,18 @@ class FeatureCache:
     pool: BlockPool
     requests: dict[str, Known] = field(default_factory=dict)
     marks: dict[int, tuple[int, Tensor]] = field(default_factory=dict)
-    """Block -> generation in which its rows were written, feature[E] of its last position."""
+    """Block -> generation in which its rows were written, states[S] of its last position."""
 
-    def add(self, ctx: DraftContext, start: int, features: Tensor) -> Known:
-        """Take in features[n, E] of the positions from `start` on."""
+    def add(self, ctx: DraftContext, start: int, states: Tensor) -> Known:
+        """Take in states[n, S] of the positions from `start` on."""
         known = self.requests.get(ctx.request_id)
         if known is None or known.preemptions != ctx.preemptions or known.ready != start + 1:
             known = self.requests[ctx.request_id] = self._begin(ctx, start)
-        known.pending.append(features)
+        known.pending.append(states)
+        known.ready += len(states)
         size = self.pool.block_tokens
-        for block in range(-(-(start + 1) // size) - 1, (start + len(features)) // size):
-            known.edges[block] = features[(block + 1) * size - 1 - start].clone()
+        for block in range(-(-(start + 1) // size) - 1, (start + len(states)) // size):
+            known.edges[block] = states[(block + 1) * size - 1 - start].clone()
         return known
 
     def _begin(self, ctx: DraftContext, start: int) -> Known:
@@ -68,15 +67,15 @@ class FeatureCache:
         marks = [self.marks.get(block) for block in ctx.table.blocks[: start // size]]
         generations = [self.pool.generation[block] for block in ctx.table.blocks[: start // size]]
         if start == 0:
-            return Known(ctx.preemptions, 1, 1, [])
+            return Known(ctx.preemptions, 1, 1, [], 1)
         valid = [m is not None and m[0] == g for m, g in zip(marks, generations, strict=True)]
         last = marks[-1] if marks else None
         if start % size or not all(valid) or last is None:
-            return Known(ctx.preemptions, start + 1, start + 1, [])
-        return Known(ctx.preemptions, 1, start, [last[1][None]])
+            return Known(ctx.preemptions, start + 1, start + 1, [], start + 1)
+        return Known(ctx.preemptions, 1, start, [last[1][None]], start + 1)
 
     def take(self, known: Known, count: int) -> Tensor:
-        """The features[count, E] of the next rows, which are written from now on."""
+        """The states[count, S] of the next rows, which are written from now on."""
         joined = torch.cat(known.pending)
         known.pending = [joined[count:]] if len(joined) > count else []
         known.filled += count
@@ -86,10 +85,10 @@ class FeatureCache:
         """Mark the blocks whose rows are all written, from the text's beginning on."""
         size = self.pool.block_tokens
         for block in [b for b in known.edges if (b + 1) * size <= known.filled]:
-            feature = known.edges.pop(block)
+            states = known.edges.pop(block)
             if known.first == 1 and block < len(ctx.table.blocks):
                 own = ctx.table.blocks[block]
-                self.marks[own] = self.pool.generation[own], feature
+                self.marks[own] = self.pool.generation[own], states
 
     def context(self, ctx: DraftContext, known: Known) -> Slots:
         """Slots of the rows that are written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from paceline.drafters.base import Observation
@@ -19,5 +20,8 @@ def committed_rows(seen: Observation) -> list[int]:
 
 
 def states(seen: Observation, layer: int) -> Tensor:
-    """hidden[R, E] float32 of the request's tokens from `seen.start` on."""
-    return seen.hidden[layer][committed_rows(seen)].float()
+    """hidden[R, E] float32 of the request's tokens from `seen.start` on, a copy."""
+    hidden = seen.hidden[layer]
+    return (
+        hidden[committed_rows(seen)].float() if seen.draft else hidden.to(torch.float32, copy=True)
+    )

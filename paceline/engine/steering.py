@@ -72,9 +72,7 @@ def on_paper(
 def told(stats: StepStats) -> Step:
     """The step as the controller knows it; a draft that found no room tells nothing."""
     outcomes = [
-        Outcome(one.request_id, one.proposed, one.accepted)
-        for one in stats.drafts
-        if one.budget or not one.drafter
+        Outcome(one.request_id, one.proposed, one.accepted) for one in stats.drafts if one.budget
     ]
     return Step(
         rows=stats.prefill_rows + stats.verify_rows,

@@ -89,7 +89,7 @@ class Step:
     draft_ms: Mapping[str, float] = field(default_factory=dict)
     """By drafter."""
     outcomes: Sequence[Outcome] = ()
-    """Of every request that decoded."""
+    """Of every request that drafted."""
     prefill_rows: int = 0
 
 

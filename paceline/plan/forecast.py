@@ -200,6 +200,8 @@ class Forecast:
 
     def _forgive(self, shares: Mapping[str, Share]) -> None:
         """Requests left out while their drafter worked for others drift back to its pool."""
+        if not shares:
+            return
         used = {share.drafter for share in shares.values()}
         for (request_id, name), belief in self._beliefs.items():
             if name in used and request_id not in shares:

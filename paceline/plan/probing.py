@@ -13,8 +13,8 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 
 FIRST_GAP = 8
-LAST_GAP = 32
-SHARE = 0.005
+LAST_GAP = 64
+SHARE = 0.003
 """Of all time, what probes may lose."""
 ALLOWANCE_PASSES = 3.0
 """What they may lose besides, in plain passes, so that a young engine may probe at all."""

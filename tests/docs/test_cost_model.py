@@ -68,8 +68,8 @@ FIGURES = {
     f" {speedup(0.55, 5, C):.3f}",
     "few samples": f"between {POSTERIOR.low:.3f} and {POSTERIOR.high:.3f}",
     "memory": f"memories of some {belief.REQUEST_MEMORY:.0f} passes",
-    "gaps": f"after {probing.FIRST_GAP} passes, then {2 * probing.FIRST_GAP}, then every"
-    f" {probing.LAST_GAP}",
+    "gaps": f"after {probing.FIRST_GAP} passes, then {2 * probing.FIRST_GAP},"
+    f" {4 * probing.FIRST_GAP} and at most {probing.LAST_GAP}",
     "purse": f"less than {probing.ALLOWANCE_PASSES:.0f} plain passes + {100 * probing.SHARE:.1f} %",
     "hysteresis": f"a promise of {1 + controller.RETURN_MARGIN:.2f}",
     "overlap": f"accepted {acceptance_rate(P, Q):.2f}, rejected {total_variation(P, Q):.2f}",

@@ -120,8 +120,11 @@ def test_a_prefix_that_another_drafter_ran_restarts_it_cold(
     assert output.cached_tokens > 0
 
 
-def test_what_passes_without_drafts_missed_is_filled(llm: LLM) -> None:
+def test_what_passes_without_drafts_missed_is_filled(
+    llm: LLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A request that drafts nothing keeps few features waiting, and none once it is gone."""
+    monkeypatch.setattr("paceline.drafters.eagle.IDLE_ROWS", 64)
     live = live_of(llm, "eagle")
     stream = llm.stream(
         PROMPTS[1],

@@ -17,7 +17,7 @@ def test_patience_doubles_to_a_limit_and_shortens_on_success():
     for success in (False, False, False, False, True, True, True):
         patience.answer(success)
         gaps.append(patience.gap)
-    assert gaps == [16, 32, LAST_GAP, LAST_GAP, 8, 2, 1]
+    assert gaps == [16, 32, LAST_GAP, LAST_GAP, 16, 4, 1]
     patience.answer(False)
     assert patience.gap == FIRST_GAP
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_tried_is_looked_at_ever_more_seldom():
         if prober.due():
             looked.append(number + 1)
             prober.put_off("a")
-    assert looked == [8, 16, 32, 64, 96]
+    assert looked == [8, 16, 32, 64]
 
 
 def test_a_probe_that_won_costs_nothing():
