@@ -29,6 +29,8 @@ class Needs:
     """It may propose trees, so it wants a rule that verifies them."""
     sequential: bool = False
     """It runs a pass of its own for each further token of a draft."""
+    most_passes: int | None = None
+    """More of them it does not run, however long its draft is; None: no limit."""
     hidden_layers: tuple[int, ...] = ()
     """Target layers whose hidden states it wants to observe. Where a file says which, the live
     drafter has an attribute `hidden_layers` of its own."""

@@ -78,7 +78,8 @@ class Joined:
     @property
     def needs(self) -> Needs:
         """A rule that verifies trees, and what the sources need."""
-        return Needs(trees=True, sequential=any(one.needs.sequential for one in self.sources))
+        deep = [one.k for one in self.sources if one.needs.sequential]
+        return Needs(trees=True, sequential=bool(deep), most_passes=sum(deep) or None)
 
     def build(self, host: Host) -> LiveDrafter:
         """Build every source."""

@@ -5,7 +5,9 @@ The engine knows nothing of it: it asks `budget_for` and calls its listeners.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from paceline.drafters import OFF, Drafter
 from paceline.engine.engine import Engine
@@ -62,11 +64,14 @@ def on_paper(
 ) -> dict[str, DrafterOnPaper]:
     """What is known of each drafter before it ran; one that never drafts is left out."""
     known = measured.drafters if measured else {}
-    return {
-        name: known.get(name) or DrafterOnPaper(drafts(drafter.needs.sequential))
-        for name, drafter in options.items()
-        if name != OFF
-    }
+    found = {}
+    for name, drafter in options.items():
+        if name != OFF:
+            needs = drafter.needs
+            most = math.inf if needs.most_passes is None else needs.most_passes
+            paper = known.get(name) or DrafterOnPaper(drafts(needs.sequential))
+            found[name] = replace(paper, costs=replace(paper.costs, most_passes=most))
+    return found
 
 
 def told(stats: StepStats) -> Step:

@@ -21,7 +21,7 @@ REQUEST_MEMORY = 40.0
 POOL_MEMORY = 200.0
 LEAN = 3.0
 """Weight, in passes, of one position in the next one's belief."""
-POOL_LEAN = 8.0
+POOL_LEAN = 5.0
 """Weight, in passes, of the pool in a request's belief."""
 CHANGED_PASSES = 1.0
 """What the past counts for, the pool's too, once a request's text has changed its kind."""
@@ -149,8 +149,8 @@ class Belief:
         for position in range(positions):
             if pool and position < len(pool):
                 a, b, offer = pool[position]
-                if not self.changed:
-                    mean, weight = a / (a + b), POOL_LEAN
+                if not self.changed:  # A pass tells of a position as often as it is reached.
+                    mean, weight = a / (a + b), POOL_LEAN * survival
                 elif not found:
                     mean, weight = a / (a + b), CHANGED_PASSES
             a, b = mean * weight, (1 - mean) * weight

@@ -155,7 +155,8 @@ def rates_alone(
     contexts = context_tokens[:, None]
     ms = costs.many_ms(rows.cumsum(1), contexts) + np.where(steps, draft_costs.fixed_ms(1), 0.0)
     if draft_costs.passes is not None:
-        passes = np.where(steps, rows, 0.0).cumsum(1)
+        runs = (steps > 0) & (steps <= draft_costs.most_passes)
+        passes = np.where(runs, rows, 0.0).cumsum(1)
         ms += passes * draft_costs.passes.many_ms(np.ones(1), contexts)
     return np.asarray((gains.cumsum(1) / ms).max(1))
 
@@ -180,7 +181,8 @@ def draft_ms(
         if drafter.passes is not None:
             sizes = np.arange(1, before.max() + 2)
             times = drafter.passes.many_ms(sizes, sizes * (context_tokens / requests))
-            added[own] += np.diff(times, prepend=0.0)[before] * offers.rows[own]
+            runs = depths < drafter.most_passes
+            added[own] += np.diff(times, prepend=0.0)[before] * offers.rows[own] * runs
     return added
 
 

@@ -200,12 +200,14 @@ class DraftCosts:
 
     A draft of depth d over b requests costs `step_ms` once, `request_ms` for each request and, for
     each of the d positions, a pass of its own over the requests that reach it. Lookups have no
-    passes, heads that guess all positions at once only `step_ms`.
+    passes, heads that guess all positions at once only `step_ms`; a cascade's draft may be longer
+    than its model's `most_passes`.
     """
 
     step_ms: float = 0.0
     request_ms: float = 0.0
     passes: PassCosts | None = None
+    most_passes: float = math.inf
 
     def ms(self, lengths: Sequence[int], context_tokens: float = 0.0) -> float:
         """Milliseconds to draft so many tokens for each request; requests of length 0 are free.
@@ -215,7 +217,7 @@ class DraftCosts:
         active = [length for length in lengths if length > 0]
         total = self.fixed_ms(len(active))
         if self.passes is not None:
-            for depth in range(max(active, default=0)):
+            for depth in range(int(min(max(active, default=0), self.most_passes))):
                 rows = sum(length > depth for length in active)
                 total += self.passes.ms(rows, context_tokens * rows / len(active))
         return total
@@ -225,7 +227,7 @@ class DraftCosts:
         if k == 0:
             return 0.0
         a_pass = 0.0 if self.passes is None else self.passes.ms(requests, context_tokens)
-        return self.fixed_ms(requests) + k * a_pass
+        return self.fixed_ms(requests) + min(k, self.most_passes) * a_pass
 
     def fixed_ms(self, requests: int) -> float:
         """Milliseconds that do not hang on the lengths."""

@@ -113,6 +113,12 @@ def near(rows: int) -> list[tuple[int, float]]:
     return [(left, share), (right, 1 - share)] if share < 1 else [(left, 1.0)]
 
 
+STEPS = 8
+"""Steps of a drafter that count."""
+DISTURBED = 1.5
+"""Most that one of them counts for, as a multiple of the dearest so far."""
+DEAREST_MEMORY = 64
+"""Steps after which the dearest is forgotten."""
 FEW = 32
 """So few tokens that had to be read first say nothing of what many take."""
 
@@ -120,16 +126,19 @@ FEW = 32
 class LiveDraftCosts:
     """One drafter's costs, as they are now: the prior's, times one ratio.
 
-    The ratio is that of the last steps' sums, but for the step that was dearest beside what was
-    expected of it, which something else may have disturbed: of a drafter that is free in some steps
-    and dear in others, a cascade, the mean is what it costs. Until it was measured it is the
-    target's: a machine that runs one model faster than was thought runs the other faster, too.
+    The ratio is that of the last steps' sums: of a drafter that is free in some steps and dear in
+    others, a cascade, the mean is what it costs, and few steps, because the shares of the two
+    change with the text. A step that something else disturbed counts as no more than half as much
+    again as the dearest. Until it was measured the ratio is the target's: a machine that runs one
+    model faster than was thought runs the other faster, too.
     """
 
     def __init__(self, prior: DraftCosts, target: LiveCosts) -> None:
         self.prior, self._target = prior, target
-        self._steps: deque[tuple[float, float]] = deque(maxlen=MEMORY)
+        self._steps: deque[tuple[float, float]] = deque(maxlen=STEPS)
         """Measured and prior milliseconds."""
+        self._dearest = 0.0
+        """The largest ratio of a step, forgotten slowly."""
         self._reading: deque[float] = deque(maxlen=KNOWN)
         """Milliseconds per token that it had to read first."""
 
@@ -138,13 +147,12 @@ class LiveDraftCosts:
         """The prior at today's pace."""
         pace = self._pace if self._steps else self._target.pace
         passes = None if self.prior.passes is None else Paced(self.prior.passes, pace)
-        return DraftCosts(self.prior.step_ms * pace, self.prior.request_ms * pace, passes)
+        prior = self.prior
+        return DraftCosts(prior.step_ms * pace, prior.request_ms * pace, passes, prior.most_passes)
 
     @property
     def _pace(self) -> float:
-        steps = sorted(self._steps, key=lambda step: step[0] / step[1])
-        usual = steps[:-1] if len(steps) >= KNOWN else steps
-        return sum(ms for ms, _ in usual) / sum(expected for _, expected in usual)
+        return sum(ms for ms, _ in self._steps) / sum(expected for _, expected in self._steps)
 
     def reading_ms(self, tokens: int) -> float:
         """Milliseconds to read so many tokens before drafting; none until that was seen."""
@@ -166,8 +174,15 @@ class LiveDraftCosts:
         if has_read and unread >= FEW:
             self._reading.append((ms - usual) / unread)
         elif not unread or ms < usual:
-            self._steps.append((ms, expected))
+            self._count(ms, expected)
         return has_read
+
+    def _count(self, ms: float, expected: float) -> None:
+        """Take in a step, one that was disturbed as far as it is believed."""
+        most = DISTURBED * self._dearest if len(self._steps) >= KNOWN else math.inf
+        ratio = min(ms / expected, most)
+        self._steps.append((ratio * expected, expected))
+        self._dearest = max(ratio, self._dearest * (1 - 1 / DEAREST_MEMORY))
 
 
 class Paced:

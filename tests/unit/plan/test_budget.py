@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,11 @@ def test_what_is_seldom_proposed_is_seldom_paid_for():
     assert ms == pytest.approx(STEPPED.ms(4.1) + 8 * 3.1)
     (rate,) = rates_alone([wish], STEPPED, model, np.zeros(1))
     assert rate == pytest.approx(tokens / ms)
+    model = replace(model, most_passes=3)  # as a cascade says of it
+    assert spend([wish], STEPPED, {"d": model}).ms == pytest.approx(STEPPED.ms(4.1) + 8 * 3)
+    (rate,) = rates_alone([wish], STEPPED, model, np.zeros(1))
+    assert rate == pytest.approx(tokens / (STEPPED.ms(4.1) + 8 * 3))
+    assert model.ms([8, 2]) == model.equal_ms(8, 2) == 24
 
 
 def test_pinned_lengths_are_kept_and_paid_for():

@@ -88,7 +88,7 @@ def test_draft_costs_follow():
     assert live.now.ms([3]) < 1.1 * 25.2
     for ms in (0.126, 25.2) * 8:
         live.observe([3], 0, ms)
-    assert live.now.ms([3]) == pytest.approx((8 * 0.126 + 7 * 25.2) / 15)
+    assert live.now.ms([3]) == pytest.approx((4 * 0.126 + 4 * 25.2) / 8)
     free = LiveDraftCosts(FREE, target)
     free.observe([3], 0, 1.0)
     assert free.now.ms([3]) == 0
@@ -123,10 +123,12 @@ def test_what_reading_takes_is_learnt_from_long_texts():
 
 
 def test_a_cascade_costs_what_its_steps_sum_to():
-    """Half of its steps are 3 tokens in 24 ms, half 8 in nothing: 12 ms a step, 2.2 a token."""
+    """Half of its steps are 3 tokens in 24 ms, half 8 in nothing: 12 ms a step, 2.2 a token.
+
+    However many were free before, a dear one counts whole.
+    """
     passes = DraftCosts(passes=CostCurve((1,), (8,)))
     live = LiveDraftCosts(passes, LiveCosts(CostCurve((1,), (30,))))
-    for _ in range(8):
-        live.observe([3], 0, 24.0)
-        live.observe([8], 0, 0.001)
-    assert live.now.ms([1]) == pytest.approx(7 * 24 / (7 * 3 + 8 * 8), rel=1e-3)
+    for ms, length in [(24.0, 3), *[(0.001, 8)] * 9, *[(24.0, 3), (0.001, 8)] * 4]:
+        live.observe([length], 0, ms)
+    assert live.now.ms([1]) == pytest.approx(24 / (3 + 8), rel=1e-3)
