@@ -190,13 +190,14 @@ class Forecast:
     def _judge(self, now: Round, share: Share, outcome: Outcome) -> None:
         """Learn what became of one request's draft."""
         own = self._beliefs.get((outcome.id, share.drafter))
+        pool = self.drafters[share.drafter].pool
         if own is None:
             own = Belief(Evidence(REQUEST_MEMORY))
             self._beliefs[outcome.id, share.drafter] = own
-        pool = now.pools[share.drafter]
-        own.learn(own.expect(share.k, pool), (share.k, outcome.proposed, outcome.accepted))
-        evidence = self.drafters[share.drafter].pool.evidence
-        evidence.add(share.k, outcome.proposed, outcome.accepted)
+            pool.requests += 1
+        expected = own.expect(share.k, now.pools[share.drafter], pool.lean)
+        own.learn(expected, (share.k, outcome.proposed, outcome.accepted))
+        pool.evidence.add(share.k, outcome.proposed, outcome.accepted)
 
     def _forgive(self, shares: Mapping[str, Share]) -> None:
         """Requests left out while their drafter worked for others drift back to its pool."""
@@ -236,7 +237,8 @@ class Forecast:
         own = self._beliefs.get((request.id, name))
         if own is None and not pinned:
             return now.pools.wish(name, positions)
-        expected = list(pool[:positions]) if own is None else own.expect(positions, pool)
+        lean = self.drafters[name].pool.lean
+        expected = list(pool[:positions]) if own is None else own.expect(positions, pool, lean)
         if pinned:
             expected += [HOPELESS] * (positions - len(expected))
         return wish_of(name, expected, pinned)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from paceline.plan.belief import Belief, Evidence, Prior, likelihoods, wish_of
+from paceline.plan.belief import Belief, Evidence, Expected, Prior, likelihoods, wish_of
 from paceline.plan.traces import Rates
 
 
@@ -32,6 +32,19 @@ def test_what_has_no_chance_is_left_out():
     rare = Belief(Evidence(40), Prior(alpha=0.9, offers=0.002)).expect(4)
     assert len(rare) == 4  # it costs its rows as rarely
     assert Belief(Evidence(40), Prior(alpha=0.9, offers=0.0005)).expect(4) == []
+
+
+def test_a_request_leans_on_a_pool_by_how_many_requests_it_has_seen():
+    """And on each of its positions by how often a pass reaches it."""
+    pool = [Expected(90, 10, 1.0)] * 3
+    belief = Belief(Evidence(1e9, [10, 5, 0], [5, 5, 0], [10, 10, 10], [10, 10, 10]))
+    few, many = Belief(Evidence(200), requests=1), Belief(Evidence(200), requests=36)
+    assert (few.lean, many.lean) == (pytest.approx(1.6), pytest.approx(7.2))
+    first, second, third = belief.expect(3, pool, few.lean)
+    assert (first.a, first.b) == pytest.approx((5 + 0.9 * 1.6, 5 + 0.1 * 1.6))
+    reach = first.a / (first.a + first.b)
+    assert (second.a, second.b) == pytest.approx((5 + 0.9 * 1.6 * reach, 0.1 * 1.6 * reach))
+    assert third.a + third.b == pytest.approx(1.6 * reach * second.a / (second.a + second.b))
 
 
 def test_evidence_fades_by_position():
