@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from typing import cast
 
 import pytest
 
-from paceline.bench.decoding import Run, decodes, run_batch, running
+from paceline.bench.decoding import Run, Running, decodes, run_batch, running
 from paceline.bench.side_by_side import side_by_side
 from paceline.bench.steered import new_wheel
 from paceline.engine import LLM
 from paceline.errors import CacheError
-from paceline.types import SamplingParams, Speculation, StepStats
+from paceline.types import SamplingParams, Speculation
 
 PARAMS = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
 PLAIN, DRAFTED = Speculation(k=0), Speculation(drafter="ngram", k=3)
@@ -30,22 +30,20 @@ def slices_of_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paceline.bench.side_by_side.SLICE_S", 1.5)
 
 
-def told(llm: LLM, run: Generator[StepStats, None, Run], name: str, order: list[str]):  # type: ignore[no-untyped-def]
+def told(run: Running, name: str, order: list[str]) -> Running:
     """The run, writing its name down at every step."""
     while True:
         try:
             step = next(run)
         except StopIteration as end:
-            return end.value
+            return cast(Run, end.value)
         order.append(name)
         yield step
 
 
 def test_the_run_that_is_behind_goes_next(roomy: LLM) -> None:
     ids, order = roomy.encode("def add(a, b):\n    return"), list[str]()
-    runs = {
-        name: told(roomy, running(roomy, [ids], PARAMS, PLAIN), name, order) for name in ("a", "b")
-    }
+    runs = {name: told(running(roomy, [ids], PARAMS, PLAIN), name, order) for name in ("a", "b")}
     wheels = {name: new_wheel(roomy) for name in runs}
     side_by_side(roomy, runs, wheels, lambda step: {"a": 1, "b": 3}[order[-1]])
     # A step of b counts for three of a's; the prompt's pass is a step like any other.
@@ -71,7 +69,7 @@ def test_each_has_the_steps_and_the_text_it_has_alone(roomy: LLM) -> None:
 def test_where_one_fails_none_is_left_behind(roomy: LLM) -> None:
     ids = roomy.encode("x = 1\n")
 
-    def failing() -> Generator[StepStats, None, Run]:
+    def failing() -> Running:
         yield from running(roomy, [ids], PARAMS, PLAIN)
         raise RuntimeError("it broke")
 
