@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from paceline.bench.decoding import Run, Running, decodes, generate, generating
+from paceline.bench.decoding import Run, Running, Timed, decode_phase, generate, generating
 from paceline.bench.offline import NEAR_BEST
 from paceline.bench.policies import AUTOMATIC, Cell, Policy, by_turns, median_interval, pick
 from paceline.bench.setting import BenchReport, Chart, Finding, Setting, Table
 from paceline.bench.side_by_side import side_by_side
 from paceline.bench.steered import new_wheel
 from paceline.engine import LLM
-from paceline.types import SamplingParams, StepStats
+from paceline.types import SamplingParams
 
 FIRST, LAST = 20, 40
 """The passes after the change that count, both included."""
@@ -61,10 +61,10 @@ def stream(llm: LLM, plan: ChangePlan, policy: Policy, turn: int) -> Running:
     """
     own = plan.params, policy.speculation
     outputs = [generate(llm, [ids], *own)[0] for ids in pick(plan.before, turn, BEFORE)]
-    heard: list[tuple[StepStats, float]] = []
+    heard: list[Timed] = []
     for ids in islice(cycle(plan.after), turn % len(plan.after), None):
         yield from generating(llm, [ids], *own, lambda *one: heard.append(one))
-        passes = [(step, ms) for step, ms in heard if decodes(step)]
+        passes = decode_phase(heard)
         if len(passes) >= LAST:
             break
     steps, times_ms = zip(*passes[FIRST - 1 : LAST], strict=True)

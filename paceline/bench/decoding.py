@@ -13,6 +13,8 @@ from paceline.engine import LLM, Engine
 from paceline.types import Output, Request, SamplingParams, Speculation, StepStats
 
 Result = TypeVar("Result")
+Timed = tuple[StepStats, float]
+"""A step and its milliseconds, what listens to it included."""
 OWNERS = count()
 """Each run is another owner's: drafters that remember texts know none of an earlier run."""
 
@@ -66,23 +68,19 @@ def running(
     llm: LLM, prompts: Sequence[Sequence[int]], params: SamplingParams, speculation: Speculation
 ) -> Running:
     """The same as `run_batch`, step by step."""
-    heard: list[StepStats] = []
-    times_ms: list[float] = []
-
-    def hear(step: StepStats, ms: float) -> None:
-        heard.append(step)
-        times_ms.append(ms)
-
-    outputs = yield from generating(llm, prompts, params, speculation, hear)
-    steps = tuple(filter(decodes, heard))
+    heard: list[Timed] = []
+    outputs = yield from generating(
+        llm, prompts, params, speculation, lambda *one: heard.append(one)
+    )
+    passes = decode_phase(heard)
+    steps = tuple(step for step, _ in passes)
     extra_ms = draft_prefill_ms(steps)
     return Run(
         tokens=sum(step.committed for step in steps),
-        decode_ms=sum(ms for step, ms in zip(heard, times_ms, strict=True) if decodes(step))
-        - extra_ms,
+        decode_ms=sum(ms for _, ms in passes) - extra_ms,
         draft_prefill_ms=extra_ms,
         ttft_ms=tuple(1e3 * output.timing.prefill_s for output in outputs),
-        ms_per_token=tuple(ms_per_token(output, heard) for output in outputs),
+        ms_per_token=tuple(ms_per_token(output, [step for step, _ in heard]) for output in outputs),
         steps=steps,
         texts=tuple(output.token_ids for output in outputs),
         requests=tuple(output.request_id for output in outputs),
@@ -137,6 +135,11 @@ def step_of(engine: Engine, owner: str) -> StepStats:
         engine.listeners.remove(heard.append)
     (step,) = heard
     return step
+
+
+def decode_phase(heard: Sequence[Timed]) -> list[Timed]:
+    """Those of the decode phase."""
+    return [(step, ms) for step, ms in heard if decodes(step)]
 
 
 def decodes(step: StepStats) -> bool:

@@ -9,7 +9,7 @@ depend on past passes alone, so it touches speed and never the law.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.plan.costs import PassCosts
 from paceline.plan.decision import Candidate, Decision, Limits, Mode, Share, Step
@@ -28,6 +28,9 @@ LONG_DWELL = 64
 machine may have changed."""
 MEASURE_GAP = 128
 """Drafted passes after which a plain one is measured, so that what drafts must beat stays known."""
+FIRST_MEASURE = 8
+"""The same when a drafted spell begins, then twice as many each time: it may have begun
+because something slowed the plain passes before it."""
 FADED = 6.0
 """Passes that the evidence about a drafter counts for when it is tried again."""
 LIKELY = 0.5
@@ -57,7 +60,10 @@ class Controller:
         self._plain_spell = DWELL
         self._asked_of: tuple[list[str], int] | None = None
         """The requests, and the trials so far, when it was last asked in this plain spell."""
-        self._since_plain = MEASURE_GAP
+        self._asked_at = 0
+        """How old the spell was."""
+        self._measure_gap = FIRST_MEASURE
+        self._since_plain = FIRST_MEASURE
         self._pending: Pending | None = None
 
     def decide(self, requests: Sequence[Candidate], prefill_rows: int = 0) -> Decision:
@@ -94,7 +100,7 @@ class Controller:
 
     def _weigh(self, now: Round) -> Pending:
         """Draft where it promises enough; measure and try the other ways now and then."""
-        if self._since_plain >= MEASURE_GAP:
+        if self._since_plain >= self._measure_gap:
             return self._plain(now, "to know what drafts must beat", Mode.MEASURE)
         if not self._in_use and not self._ask_again(now):
             return self._rest(now, f"the plain spell is {self._plain_spell} passes old")
@@ -109,9 +115,9 @@ class Controller:
         if self._plain_spell % DWELL:
             return False
         known = ([request.id for request in now.requests], self.prober.trials)
-        if known == self._asked_of and self._plain_spell % LONG_DWELL:
+        if known == self._asked_of and self._plain_spell - self._asked_at < LONG_DWELL:
             return False
-        self._asked_of = known
+        self._asked_of, self._asked_at = known, self._plain_spell
         return True
 
     def _best(self, now: Round) -> Outlook:
@@ -119,7 +125,7 @@ class Controller:
 
     def _rest(self, now: Round, why: str) -> Pending:
         """A plain pass, or one that tries something cheaply."""
-        return self._try(now, self.forecast.plain(now)) or self._plain(now, why)
+        return self._try(now, now.plain) or self._plain(now, why)
 
     def _forbidden(self, now: Round) -> str:
         """Why nothing may be drafted, if so."""
@@ -148,8 +154,8 @@ class Controller:
             else:
                 trial = self.forecast.trial(now, base, name, thorough)
                 why = f"{name} waited {self.prober.patience[name].waited} passes"
-            if trial and self._may_try(now, name, trial, base):
-                course = COURSE if thorough or self._reads(now, trial) else 1
+            course = COURSE if thorough or (trial and self._reads(now, trial)) else 1
+            if trial and self._may_try(now, name, trial, base, course):
                 return Pending(now, decided(trial, Mode.PROBE, why), base, name, course)
             self.prober.put_off(name)
         return None
@@ -160,14 +166,15 @@ class Controller:
 
     def _reads(self, now: Round, trial: Outlook) -> bool:
         """Whether a text must be read for it, which takes longer than a pass."""
-        return trial.reading_ms > self.forecast.plain_ms(now)
+        return trial.reading_ms > now.plain_ms
 
-    def _may_try(self, now: Round, name: str, trial: Outlook, base: Outlook) -> bool:
-        """Whether a trial may begin, or go on where it has read the text."""
+    def _may_try(self, now: Round, name: str, trial: Outlook, base: Outlook, course: int) -> bool:
+        """Whether a trial may begin, with all passes of its course, or go on once it has read."""
         if self.prober.begun(name):
             return trial.reading_ms == 0
-        plain_ms = self.forecast.plain_ms(now)
-        return self.prober.affordable(name, trial.loss_ms(base), plain_ms)
+        later_ms = replace(trial, reading_ms=0.0).loss_ms(base)
+        loss_ms = trial.loss_ms(base) + (course - 1) * later_ms
+        return self.prober.affordable(name, loss_ms, now.plain_ms)
 
     def _keep_books(self, pending: Pending, step: Step) -> None:
         """Time, how long what is unused has waited, and what a trial lost."""
@@ -194,10 +201,13 @@ class Controller:
         """Remember which spell this is: drafted or plain, and for how long."""
         if pending.decision.mode is Mode.MEASURE:
             self._since_plain = 0
+            self._measure_gap = min(MEASURE_GAP, 2 * self._measure_gap)
         elif pending.now.prefill_rows or not pending.now.has_room:
             pass
         elif pending.base.drafters:
             used = pending.base.drafters
+            if not self._in_use:
+                self._measure_gap = FIRST_MEASURE
             self._in_use = self._in_use if self._in_use in used else min(used)
             self._plain_spell, self._since_plain = 0, self._since_plain + 1
             self._asked_of = None
@@ -207,7 +217,7 @@ class Controller:
 
     def _plain(self, now: Round, why: str, mode: Mode = Mode.PLAIN) -> Pending:
         """A plain pass; one that only measures leaves what is in use in use."""
-        base = self.forecast.plain(now)
+        base = now.plain
         return Pending(now, decided(base, mode, why), base)
 
     def _drafted(self, now: Round, best: Outlook, why: str) -> Pending:

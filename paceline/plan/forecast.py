@@ -75,17 +75,7 @@ class Forecast:
         """The step to come."""
         ceiling = self.limits.ceiling(len(requests))
         pools = Pools(self.drafters, min(ceiling, LONGEST))
-        return Round(requests, prefill_rows, ceiling, pools)
-
-    def plain_ms(self, now: Round) -> float:
-        """The step without drafts."""
-        return self.target.ms(now.rows, now.context_tokens)
-
-    def plain(self, now: Round) -> Outlook:
-        """The step without drafts, as an outlook."""
-        count = len(now.requests)
-        spent = Spent((0,) * count, (0.0,) * count, float(count), self.plain_ms(now))
-        return Outlook({}, spent, 1.0)
+        return Round(requests, prefill_rows, ceiling, pools, self.target)
 
     def best(self, now: Round, in_use: str = "") -> Outlook:
         """The best of: one drafter for all who may use it, or for each request its own best.
@@ -106,20 +96,23 @@ class Forecast:
 
     def _choices(self, now: Round) -> Iterator[tuple[dict[str, str], Outlook]]:
         """Request -> drafter, in all ways that are looked at, and what would come of it."""
-        ids, rates = [request.id for request in now.requests], list[Floats]()
-        contexts = np.array([float(request.context_tokens) for request in now.requests])
-        for name, drafter in self.drafters.items():
+        ids, found = [request.id for request in now.requests], dict[str, list[Wish]]()
+        for name in self.drafters:
             choice = dict.fromkeys(ids, name)
-            wishes = self._wishes(now, choice)
-            if any(wish.gains for wish in wishes):
-                rates.append(rates_alone(wishes, self.target, drafter.costs.now, contexts))
-            else:
-                rates.append(np.zeros(len(ids)))
-            yield choice, self._outlook(now, wishes)
-        if len(rates) > 1:
+            found[name] = self._wishes(now, choice)
+            yield choice, self._outlook(now, found[name])
+        if len(found) > 1:
+            rates = [self._rates(now, name, wishes) for name, wishes in found.items()]
             names = list(self.drafters)
             own = {r: names[place] for r, place in zip(ids, np.argmax(rates, 0), strict=True)}
             yield own, self._outlook(now, self._wishes(now, own))
+
+    def _rates(self, now: Round, name: str, wishes: Sequence[Wish]) -> Floats:
+        """Tokens per millisecond of each request alone with the drafter; 0 where it has none."""
+        if not any(wish.gains for wish in wishes):
+            return np.zeros(len(wishes))
+        contexts = np.array([float(request.context_tokens) for request in now.requests])
+        return rates_alone(wishes, self.target, self.drafters[name].costs.now, contexts)
 
     def _wishes(self, now: Round, choice: Mapping[str, str]) -> list[Wish]:
         return [self._wish(request, choice[request.id], now) for request in now.requests]
@@ -145,7 +138,7 @@ class Forecast:
                 wishes = [self._pinned(r, base.shares, now) for r in now.requests]
                 index = now.requests.index(request)
                 length = 1
-                if thorough or live.reading_ms(request) > self.plain_ms(now):
+                if thorough or live.reading_ms(request) > now.plain_ms:
                     alone = replace(now, requests=[request])
                     length = max(
                         1, *self._spend(alone, [self._wish(request, drafter, now)]).lengths
@@ -176,7 +169,8 @@ class Forecast:
         """Take in what a step with these shares did."""
         self._steps += 1
         if not step.prefill_rows:
-            self.target.observe(step.rows, now.context_tokens, step.pass_ms)
+            plain = not step.outcomes
+            self.target.observe(step.rows, now.context_tokens, step.pass_ms, catch_up=plain)
         for outcome in step.outcomes:
             share = shares.get(outcome.id)
             if share is not None and share.k:
@@ -252,7 +246,7 @@ class Forecast:
         self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None
     ) -> Outlook:
         spent = self._spend(now, wishes, prefill)
-        pace = self.plain_ms(now) / spent.ms
+        pace = now.plain_ms / spent.ms
         shares = {
             request.id: Share(wish.drafter, k, (1 + gain) * pace)
             for request, wish, k, gain in zip(
@@ -268,7 +262,7 @@ class Forecast:
             ms * (1 + gain) / (1 + max(gain, request.room))
             for ms, request, gain in zip(reading, now.requests, spent.gains, strict=True)
         )
-        speedup = spent.tokens * self.plain_ms(now) / (spent.ms + spread_ms) / len(now.requests)
+        speedup = spent.tokens * now.plain_ms / (spent.ms + spread_ms) / len(now.requests)
         return Outlook(shares, spent, speedup, sum(reading))
 
     def _spend(self, now: Round, wishes: Sequence[Wish], prefill: Prefill | None = None) -> Spent:

@@ -3,8 +3,8 @@
 A prior curve (from a plan or the roofline) is corrected by the ratio of measured to expected time,
 kept at knots of the number of rows; knots nobody measured follow those around them. The first
 passes move a ratio at once, later ones by 1/16th. What changes where the curve is well known is the
-machine's pace, so it moves the other knots too; and one slow pass, whatever disturbed it, counts as
-no more than 1.65 times its expectation.
+machine's pace, so it moves the other knots too, as far as they have not seen it themselves; and one
+slow pass, whatever disturbed it, counts as no more than 1.65 times its expectation.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
+from operator import le
 from statistics import fmean
 
 import numpy as np
@@ -32,18 +33,18 @@ PACE = 0.7
 """Share of a change that is taken for the whole machine's."""
 
 
-ROWS = np.array(KNOTS, dtype=float)
-
-
 class LiveCosts:
     """The target's passes, as they are now."""
 
     def __init__(self, prior: PassCosts) -> None:
-        self._ratios: Floats = np.zeros(len(KNOTS))
+        self._ratios = [0.0] * len(KNOTS)
         """log(measured / prior) by knot."""
-        self._seen: Floats = np.zeros(len(KNOTS))
-        self._prior_ms: Floats = np.array([prior.ms(rows) for rows in KNOTS])
-        self._table: list[float] = self._prior_ms.tolist()
+        self._seen = [0.0] * len(KNOTS)
+        self._last = [0.0] * len(KNOTS)
+        """The pass at which a knot was seen last; earlier where passes were only near it."""
+        self._passes = 0
+        self._prior_ms = [prior.ms(rows) for rows in KNOTS]
+        self._table = self._prior_ms
         self._context_ms = (prior.ms(1, 1e6) - prior.ms(1)) / 1e6
 
     def ms(self, rows: float, context_tokens: float = 0.0) -> float:
@@ -61,11 +62,11 @@ class LiveCosts:
     @property
     def pace(self) -> float:
         """One row's pass, as a multiple of what it was taken for."""
-        return self._table[0] / float(self._prior_ms[0])
+        return self._table[0] / self._prior_ms[0]
 
     def seen(self, rows: int) -> float:
         """Measured passes near so many rows."""
-        return max(float(self._seen[knot]) for knot, share in near(rows) if share > 0)
+        return max(self._seen[knot] for knot, share in near(rows) if share > 0)
 
     @property
     def hopeful(self) -> CostCurve:
@@ -76,31 +77,43 @@ class LiveCosts:
                 values[knot] = values[knot - 1]
         return CostCurve(KNOTS, tuple(values), self._context_ms)
 
-    def observe(self, rows: int, context_tokens: float, ms: float) -> None:
-        """Learn from one pass."""
+    def observe(
+        self, rows: int, context_tokens: float, ms: float, *, catch_up: bool = False
+    ) -> None:
+        """Learn from one pass; `catch_up` from one that says what others would have told."""
         surprise = math.log(ms / self.ms(rows, context_tokens))
+        self._passes += 1
         knots = near(rows)
         norm = sum(share * share for _, share in knots)
         for knot, share in knots:
-            seen = float(self._seen[knot])
+            seen = self._seen[knot]
             clipped = max(-CLIP, min(CLIP, surprise)) if seen >= KNOWN else surprise
-            change = share / norm * clipped * max(1 / (seen + 1), 1 / MEMORY)
+            age = self._passes - self._last[knot]
+            missed = age if catch_up and surprise < 0 else 1.0
+            change = share / norm * clipped * max(1 / (seen + 1), 1 - (1 - 1 / MEMORY) ** missed)
             if seen >= KNOWN:
-                self._ratios += PACE * change
+                self._share(PACE * change, missed)
                 change -= PACE * change
             self._ratios[knot] += change
             self._seen[knot] += share
+            self._last[knot] = self._passes - age * (1 - share)
         self._follow()
-        expected = self._prior_ms * np.exp(self._ratios)
-        if (expected[1:] >= expected[:-1]).all():
-            self._table = expected.tolist()
-        else:
-            self._table = isotonic(expected.tolist(), (self._seen + 0.01).tolist())
+        pairs = zip(self._prior_ms, self._ratios, strict=True)
+        expected = [ms * math.exp(ratio) for ms, ratio in pairs]
+        rises = all(map(le, expected, expected[1:]))
+        self._table = expected if rises else isotonic(expected, [n + 0.01 for n in self._seen])
+
+    def _share(self, change: float, missed: float) -> None:
+        """Move all knots by a change of the last passes, each by what it has missed of it, too."""
+        ages = [self._passes - last for last in self._last]
+        moves = [change * min(1.0, age / missed) for age in ages]
+        self._ratios = [ratio + move for ratio, move in zip(self._ratios, moves, strict=True)]
 
     def _follow(self) -> None:
         """Let the ratios of knots where nothing was seen be what the knots around them say."""
-        (seen,) = self._seen.nonzero()
-        self._ratios = np.interp(KNOTS, ROWS[seen], self._ratios[seen])
+        seen = [place for place, passes in enumerate(self._seen) if passes]
+        knots, ratios = [KNOTS[place] for place in seen], [self._ratios[place] for place in seen]
+        self._ratios = [interpolate(rows, knots, ratios) for rows in KNOTS]
 
 
 def near(rows: int) -> list[tuple[int, float]]:

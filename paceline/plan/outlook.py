@@ -8,6 +8,7 @@ from functools import cached_property
 
 from paceline.plan.belief import Expected, wish_of
 from paceline.plan.budget import Spent, Wish
+from paceline.plan.costs import PassCosts
 from paceline.plan.decision import Candidate, Share
 from paceline.plan.live_drafter import LiveDrafter
 
@@ -40,11 +41,25 @@ class Round:
     ceiling: int
     """Most tokens a request may draft."""
     pools: Pools
+    costs: PassCosts
+    """Of the target's passes."""
 
     @cached_property
     def context_tokens(self) -> float:
         """Of all requests together."""
         return float(sum(request.context_tokens for request in self.requests))
+
+    @cached_property
+    def plain_ms(self) -> float:
+        """The step without drafts."""
+        return self.costs.ms(self.rows, self.context_tokens)
+
+    @cached_property
+    def plain(self) -> Outlook:
+        """The same as an outlook."""
+        count = len(self.requests)
+        spent = Spent((0,) * count, (0.0,) * count, float(count), self.plain_ms)
+        return Outlook({}, spent, 1.0)
 
     def chance(self, drafter: str) -> float:
         """That a request nothing is known of accepts the drafter's first token."""

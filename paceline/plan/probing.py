@@ -90,6 +90,8 @@ class Prober:
     def put_off(self, name: str) -> None:
         """Ask again later, and later each time: there is nothing to try, or it costs too much."""
         patience = self.patience[name]
+        if patience.left:
+            self.known.add(name)
         patience.gap, patience.left = patience.waited + patience.delay, 0
         patience.delay = min(LAST_GAP, 2 * patience.delay)
 

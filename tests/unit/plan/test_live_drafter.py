@@ -11,6 +11,7 @@ from paceline.plan.decision import Candidate, Mode, Outcome, Step
 from paceline.plan.forecast import DrafterOnPaper
 from paceline.plan.live import LiveCosts, LiveDraftCosts
 from paceline.plan.live_drafter import LiveDrafter
+from paceline.plan.probing import ALLOWANCE_PASSES, SHARE
 
 TARGET = CostCurve((1, 5, 8, 16, 32), (25, 31, 40, 75, 150))
 MODEL = DraftCosts(passes=CostCurve((1,), (2,)))
@@ -70,3 +71,27 @@ def test_a_last_token_leaves_the_spell_as_it_is() -> None:
 
     modes = [mode_of(room) for room in (9, 8, 0, 9)]
     assert modes == [Mode.MEASURE, Mode.SPECULATE, Mode.PLAIN, Mode.SPECULATE]
+
+
+def test_what_trials_that_read_lose_is_bounded_with_all_their_passes() -> None:
+    """Nothing stands, and every 40 passes there is another text, which takes 100 ms to read."""
+    costs = DraftCosts(passes=CostCurve((1,), (20,)))
+    policy = Controller(TARGET, {"model": DrafterOnPaper(costs)})
+    ratios, read = list[float](), set[str]()
+    for number in range(4000):
+        name = f"r{number // 40}"
+        decision = policy.decide([asked(100 + number % 40, name, room=1000)])
+        k = decision.shares[name].k if name in decision.shares else 0
+        draft_ms = 20.0 * k + 100 * (name not in read) if k else 0.0
+        read |= {name} if k else set()
+        policy.observe(
+            Step(
+                rows=1 + k,
+                pass_ms=TARGET.ms(1 + k),
+                draft_ms={"model": draft_ms} if k else {},
+                outcomes=[Outcome(name, k, 0)],
+            )
+        )
+        prober = policy.prober
+        ratios.append(prober.lost_ms / (ALLOWANCE_PASSES * 25 + SHARE * prober.elapsed_ms))
+    assert 0.5 < max(ratios) <= 1

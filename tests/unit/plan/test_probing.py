@@ -68,10 +68,18 @@ def test_a_trial_of_several_passes_is_judged_as_one():
         assert (patience.waited, patience.gap) == (8, FIRST_GAP)
         patience.answer(success, course=3)
     assert (patience.waited, patience.gap, patience.left) == (0, FIRST_GAP // 4, 0)
-    prober = Prober(patience={"a": Patience(left=2)})
+
+
+def test_a_first_trial_that_was_cut_short_is_not_free_again():
+    prober = Prober()
+    prober.answer("a", False, 300.0, course=2)
     assert prober.begun("a")
     prober.put_off("a")
     assert not prober.begun("a")
+    assert not prober.affordable("a", ALLOWANCE_PASSES * 10.0 + 1, 10.0)
+    prober.pass_by(10.0, set(), {"b"})
+    prober.put_off("b")
+    assert prober.affordable("b", 1e6, 10.0)
 
 
 def test_what_cannot_be_tried_is_looked_at_ever_more_seldom():
