@@ -28,9 +28,6 @@ LONG_DWELL = 64
 machine may have changed."""
 MEASURE_GAP = 128
 """Drafted passes after which a plain one is measured, so that what drafts must beat stays known."""
-FIRST_MEASURE = 8
-"""The same when a drafted spell begins, then twice as many each time: it may have begun
-because something slowed the plain passes before it."""
 FADED = 6.0
 """Passes that the evidence about a drafter counts for when it is tried again."""
 LIKELY = 0.5
@@ -62,8 +59,7 @@ class Controller:
         """The requests, and the trials so far, when it was last asked in this plain spell."""
         self._asked_at = 0
         """How old the spell was."""
-        self._measure_gap = FIRST_MEASURE
-        self._since_plain = FIRST_MEASURE
+        self._since_plain = MEASURE_GAP
         self._pending: Pending | None = None
 
     def decide(self, requests: Sequence[Candidate], prefill_rows: int = 0) -> Decision:
@@ -100,7 +96,7 @@ class Controller:
 
     def _weigh(self, now: Round) -> Pending:
         """Draft where it promises enough; measure and try the other ways now and then."""
-        if self._since_plain >= self._measure_gap:
+        if self._since_plain >= MEASURE_GAP:
             return self._plain(now, "to know what drafts must beat", Mode.MEASURE)
         if not self._in_use and not self._ask_again(now):
             return self._rest(now, f"the plain spell is {self._plain_spell} passes old")
@@ -201,13 +197,10 @@ class Controller:
         """Remember which spell this is: drafted or plain, and for how long."""
         if pending.decision.mode is Mode.MEASURE:
             self._since_plain = 0
-            self._measure_gap = min(MEASURE_GAP, 2 * self._measure_gap)
         elif pending.now.prefill_rows or not pending.now.has_room:
             pass
         elif pending.base.drafters:
             used = pending.base.drafters
-            if not self._in_use:
-                self._measure_gap = FIRST_MEASURE
             self._in_use = self._in_use if self._in_use in used else min(used)
             self._plain_spell, self._since_plain = 0, self._since_plain + 1
             self._asked_of = None

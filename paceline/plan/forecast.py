@@ -169,8 +169,7 @@ class Forecast:
         """Take in what a step with these shares did."""
         self._steps += 1
         if not step.prefill_rows:
-            plain = not step.outcomes
-            self.target.observe(step.rows, now.context_tokens, step.pass_ms, catch_up=plain)
+            self.target.observe(step.rows, now.context_tokens, step.pass_ms)
         for outcome in step.outcomes:
             share = shares.get(outcome.id)
             if share is not None and share.k:

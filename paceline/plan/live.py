@@ -3,8 +3,8 @@
 A prior curve (from a plan or the roofline) is corrected by the ratio of measured to expected time,
 kept at knots of the number of rows; knots nobody measured follow those around them. The first
 passes move a ratio at once, later ones by 1/16th. What changes where the curve is well known is the
-machine's pace, so it moves the other knots too, as far as they have not seen it themselves; and one
-slow pass, whatever disturbed it, counts as no more than 1.65 times its expectation.
+machine's pace, so it moves the other knots too, the near ones most; and one slow pass, whatever
+disturbed it, counts as no more than 1.65 times its expectation.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ MEASURED = 0.5
 """Share of a pass near a knot with which it is no longer a guess."""
 CLIP = 0.5
 """Most that one pass counts for, as a logarithm, where the curve is known."""
-PACE = 0.7
-"""Share of a change that is taken for the whole machine's."""
+PACE = 0.85
+"""Share of a change that holds for twice or half as many rows as well, and so on: what slows a
+pass slows those of about as many rows alike."""
+PACES = [[PACE ** abs(math.log2(other / rows)) for other in KNOTS] for rows in KNOTS]
 
 
 class LiveCosts:
@@ -40,9 +42,6 @@ class LiveCosts:
         self._ratios = [0.0] * len(KNOTS)
         """log(measured / prior) by knot."""
         self._seen = [0.0] * len(KNOTS)
-        self._last = [0.0] * len(KNOTS)
-        """The pass at which a knot was seen last; earlier where passes were only near it."""
-        self._passes = 0
         self._prior_ms = [prior.ms(rows) for rows in KNOTS]
         self._table = self._prior_ms
         self._context_ms = (prior.ms(1, 1e6) - prior.ms(1)) / 1e6
@@ -77,37 +76,26 @@ class LiveCosts:
                 values[knot] = values[knot - 1]
         return CostCurve(KNOTS, tuple(values), self._context_ms)
 
-    def observe(
-        self, rows: int, context_tokens: float, ms: float, *, catch_up: bool = False
-    ) -> None:
-        """Learn from one pass; `catch_up` from one that says what others would have told."""
+    def observe(self, rows: int, context_tokens: float, ms: float) -> None:
+        """Learn from one pass."""
         surprise = math.log(ms / self.ms(rows, context_tokens))
-        self._passes += 1
         knots = near(rows)
         norm = sum(share * share for _, share in knots)
         for knot, share in knots:
             seen = self._seen[knot]
             clipped = max(-CLIP, min(CLIP, surprise)) if seen >= KNOWN else surprise
-            age = self._passes - self._last[knot]
-            missed = age if catch_up and surprise < 0 else 1.0
-            change = share / norm * clipped * max(1 / (seen + 1), 1 - (1 - 1 / MEMORY) ** missed)
+            change = share / norm * clipped * max(1 / (seen + 1), 1 / MEMORY)
             if seen >= KNOWN:
-                self._share(PACE * change, missed)
-                change -= PACE * change
-            self._ratios[knot] += change
+                pairs = zip(self._ratios, PACES[knot], strict=True)
+                self._ratios = [ratio + pace * change for ratio, pace in pairs]
+            else:
+                self._ratios[knot] += change
             self._seen[knot] += share
-            self._last[knot] = self._passes - age * (1 - share)
         self._follow()
         pairs = zip(self._prior_ms, self._ratios, strict=True)
         expected = [ms * math.exp(ratio) for ms, ratio in pairs]
         rises = all(map(le, expected, expected[1:]))
         self._table = expected if rises else isotonic(expected, [n + 0.01 for n in self._seen])
-
-    def _share(self, change: float, missed: float) -> None:
-        """Move all knots by a change of the last passes, each by what it has missed of it, too."""
-        ages = [self._passes - last for last in self._last]
-        moves = [change * min(1.0, age / missed) for age in ages]
-        self._ratios = [ratio + move for ratio, move in zip(self._ratios, moves, strict=True)]
 
     def _follow(self) -> None:
         """Let the ratios of knots where nothing was seen be what the knots around them say."""
