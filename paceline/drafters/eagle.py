@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from paceline.cache import Slots
 from paceline.drafters.base import DraftContext, LiveDrafter, Needs, Observation, register
 from paceline.drafters.checkpoint import Checkpoint, open_head, read_draft_ids
 from paceline.drafters.confidence import Calibration, Recalibration
@@ -117,7 +118,8 @@ class LayerRunner:
     def __init__(self, layer: EagleLayer, host: Host) -> None:
         self.layer, self.max_rows = layer, host.max_rows
         shape, target = layer.shape, host.target
-        self._execute = executor(layer.program(), target.native)
+        self._execute = executor(layer.program, target.native)
+        self._write = executor(layer.filling, target.native)
         sizes = (1, host.num_slots, shape.num_kv_heads, shape.head_size)
         self._kv = KVTensors.zeros(sizes, target.dtype, target.device)
         self._fuse = layer.matrix("fuse") if shape.fuses else None
@@ -136,27 +138,38 @@ class LayerRunner:
 
     def run(self, pieces: Sequence[Piece]) -> PassOutput:
         """logits[B, draft vocabulary] after each piece's last row, and all rows' outputs."""
-        counts = [len(piece.tokens) for piece in pieces]
-        starts = np.cumsum([0, *counts])
-        batch = Batch(
-            np.concatenate([np.asarray(piece.tokens, dtype=np.int64) for piece in pieces]),
-            np.concatenate(
-                [piece.start + np.arange(n) for piece, n in zip(pieces, counts, strict=True)]
-            ),
-            np.concatenate([piece.slots for piece in pieces]),
-            tuple(
-                Segment(int(start), piece.context, tuple(range(-1, count - 1)))
-                for piece, start, count in zip(pieces, starts, counts, strict=False)
-            ),
-            starts[1:] - 1,
-            (0,),
-            torch.cat([piece.features for piece in pieces]),
-        )
-        return self._execute(batch, self._kv)
+        contexts = [piece.context for piece in pieces]
+        return self._execute(as_batch(pieces, contexts, (0,)), self._kv)
+
+    def fill(self, pieces: Sequence[Piece]) -> None:
+        """Write the rows' keys and values alone."""
+        self._write(as_batch(pieces, [piece.context[:0] for piece in pieces], ()), self._kv)
 
     def guess(self, logits: Tensor) -> Guess:
         """What logits[draft vocabulary] say of the next token."""
         return Guess(logits, self.layer.draft_ids, self._vocab_size)
+
+
+def as_batch(
+    pieces: Sequence[Piece], contexts: Sequence[Slots], hidden_layers: tuple[int, ...]
+) -> Batch:
+    """The pieces' rows as a pass of the layer, each piece behind its context."""
+    counts = [len(piece.tokens) for piece in pieces]
+    starts = np.cumsum([0, *counts])
+    return Batch(
+        np.concatenate([np.asarray(piece.tokens, dtype=np.int64) for piece in pieces]),
+        np.concatenate(
+            [piece.start + np.arange(n) for piece, n in zip(pieces, counts, strict=True)]
+        ),
+        np.concatenate([piece.slots for piece in pieces]),
+        tuple(
+            Segment(int(start), context, tuple(range(-1, count - 1)))
+            for start, context, count in zip(starts, contexts, counts, strict=False)
+        ),
+        starts[1:] - 1,
+        hidden_layers,
+        torch.cat([piece.features for piece in pieces]),
+    )
 
 
 class LiveEagle:
@@ -215,10 +228,10 @@ class LiveEagle:
                 pieces.append(self._piece(ctx, known, count))
                 left -= count
                 if not left:
-                    self._runner.run(pieces)
+                    self._runner.fill(pieces)
                     pieces, left = [], self._runner.max_rows
         if pieces:
-            self._runner.run(pieces)
+            self._runner.fill(pieces)
         for ctx, known, _ in work:
             self._cache.mark(ctx, known)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -107,9 +108,26 @@ class EagleLayer:
         columns = self.tensors[name][:, start:stop].contiguous()
         return laid_out(columns, self.parts.head.weight, self.quantize)
 
+    @property
     def program(self) -> Program:
         """(ids, features) -> logits[N, vocab_size] and, as layer 0, the next rows' features."""
-        return Program(ops=(*self._inputs(), *self._attention(), *self._mlp(), *self._head()))
+        read = self._keys_and_values
+        return Program(ops=(*read, *self._attention(), *self._mlp(), *self._head()))
+
+    @property
+    def filling(self) -> Program:
+        """(ids, features) -> the rows' keys and values in the cache, and nothing else: nobody asks
+        what such rows guess, so their keys stand for the queries and for the logits.
+        """
+        attend = self._attend("key", self.shape.num_kv_heads)
+        return Program(
+            ops=(*self._keys_and_values, attend, ops.LogitRows(source="key", out=LOGITS))
+        )
+
+    @cached_property
+    def _keys_and_values(self) -> tuple[Op, ...]:
+        """What both programs begin with; its weights are laid out once."""
+        return (*self._inputs(), *self._read("key"), *self._read("value"), rope("key"))
 
     def _inputs(self) -> Iterator[Op]:
         E, table = self.shape.hidden_size, self.parts.embed
@@ -130,18 +148,19 @@ class EagleLayer:
 
     def _attention(self) -> Iterator[Op]:
         shape = self.shape
-        for name in ("query", "key", "value"):
-            yield from self._read(name)
-        for name in ("query", "key"):
-            yield ops.Rope(source=name, out=name, rotation="rotation")
-        yield ops.Attend(
-            layer=0, query="query", key="key", value="value", out="attended",
-            num_heads=shape.num_heads, num_kv_heads=shape.num_kv_heads,
-            head_size=shape.head_size, scale=shape.head_size**-0.5,
-        )  # fmt: skip
+        yield from self._read("query")
+        yield rope("query")
+        yield self._attend("query", shape.num_heads)
         yield ops.Linear(source="attended", out="delta", weight=self.matrix("attention_out"))
         beside = "read_feature" if shape.norm_before_residual else "feature"
         yield ops.Add(left=beside if shape.fuses else "x", right="delta", out="x")
+
+    def _attend(self, query: str, heads: int) -> Op:
+        size = self.shape.head_size
+        return ops.Attend(
+            layer=0, query=query, key="key", value="value", out="attended", num_heads=heads,
+            num_kv_heads=self.shape.num_kv_heads, head_size=size, scale=size**-0.5,
+        )  # fmt: skip
 
     def _read(self, name: str) -> Iterator[Op]:
         """What attention reads: x, or the normed embedding beside the normed feature."""
@@ -176,3 +195,8 @@ class EagleLayer:
     def _norm(self, name: str, source: str, out: str) -> Op:
         scale = self.tensors[name].to(self.parts.head.weight.device)
         return ops.RMSNorm(source=source, out=out, scale=scale, eps=self.shape.norm_eps)
+
+
+def rope(name: str) -> Op:
+    """Rotate queries or keys by their positions."""
+    return ops.Rope(source=name, out=name, rotation="rotation")

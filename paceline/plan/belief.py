@@ -36,6 +36,11 @@ NEGLIGIBLE = 0.01
 NEVER = 0.001
 """A drafter that proposes a position more seldom has none there. One that is merely rare costs its
 rows as rarely as it gains by them: a cascade's first drafter, whose drafts are long and seldom."""
+TRUSTED = 32.0
+"""Tokens that a drafter is taken to have promised, and kept, before it drafted."""
+TRUST_MEMORY = 500.0
+"""Drafts after which one has lost most of its weight."""
+LEAST_TRUST = 0.8
 ALARM = 5.0
 """Log-likelihood in favour of a change that tells it from chance."""
 
@@ -194,9 +199,32 @@ def likelihoods(alpha: float, accepted: bool) -> tuple[float, float]:
     return math.log((1 - up) / (1 - alpha)), math.log((1 - down) / (1 - alpha))
 
 
-def wish_of(drafter: str, expected: Sequence[Expected], fixed: int = 0) -> Wish:
+@dataclass
+class Trust:
+    """How far a drafter's promises are kept.
+
+    The requests that draft are those that promise most, and whoever is chosen for an estimate was
+    more often estimated too high than too low (Smith and Winkler 2006, the optimizer's curse).
+    """
+
+    promised: float = TRUSTED
+    kept: float = TRUSTED
+
+    def add(self, promised: float, accepted: int) -> None:
+        """Take in a draft: the tokens expected to be accepted, and those that were."""
+        keep = 1 - 1 / TRUST_MEMORY
+        self.promised = keep * self.promised + promised
+        self.kept = keep * self.kept + accepted
+
+    @property
+    def factor(self) -> float:
+        """What a promised token is worth: 1 at most, LEAST_TRUST at least."""
+        return min(1.0, max(LEAST_TRUST, self.kept / self.promised))
+
+
+def wish_of(drafter: str, expected: Sequence[Expected], fixed: int = 0, trust: float = 1.0) -> Wish:
     """What drafting is expected to give: each token's chance to be proposed and to stand."""
-    gains, survival = [], 1.0
+    gains, survival = [], trust
     for a, b, offer in expected:
         survival *= a / (a + b)
         gains.append(offer * survival)

@@ -70,20 +70,23 @@ def spend(
     context_tokens: float = 0.0,
     max_rows: float = float("inf"),
     prefill: Prefill | None = None,
+    weights: Sequence[float] | None = None,
 ) -> Spent:
     """The lengths of most tokens per millisecond, all requests of a batch together.
 
-    Four requests of alpha .9, .1, .1 and .1, passes of 10 ms up to 5 rows and 10 more a row beyond,
+    A drafted token counts as `weights` say of its request, all alike if there are none. Four
+    requests of alpha .9, .1, .1 and .1, passes of 10 ms up to 5 rows and 10 more a row beyond,
     free drafts: one token, for the first request, and 4.9 tokens in 10 ms.
     """
-    offers = offers_of(wishes, list(draft_costs))
+    offers = offers_of(wishes, list(draft_costs), weights or [1.0] * len(wishes))
     rows = len(wishes) + (prefill.rows if prefill else 0) + running(offers.rows)
     tokens = len(wishes) + running(offers.gains)
+    valued = len(wishes) + running(offers.values)
     added = draft_ms(offers, list(draft_costs.values()), len(wishes), context_tokens)
     ms = costs.many_ms(rows, context_tokens) + running(added)
     least = offers.fixed
     most = max(least, int(np.searchsorted(rows, max_rows, side="right")) - 1)
-    worth = tokens / ms if prefill is None else tokens - prefill.tokens_per_ms * ms
+    worth = valued / ms if prefill is None else valued - prefill.tokens_per_ms * ms
     stop = least + int(np.argmax(worth[least : most + 1]))
     granted, count = offers.requests[:stop], len(wishes)
     lengths = np.bincount(granted, minlength=count).tolist()
@@ -109,6 +112,8 @@ class Offers:
     """Every token that may be drafted, in the order in which they are granted."""
 
     gains: Floats
+    values: Floats
+    """The gains, each as much as its request weighs."""
     rows: Floats
     depths: Ints
     requests: Ints
@@ -118,8 +123,8 @@ class Offers:
     """So many come first, whatever they are worth."""
 
 
-def offers_of(wishes: Sequence[Wish], drafters: Sequence[str]) -> Offers:
-    """The tokens that are fixed, then those free to choose, the likeliest first."""
+def offers_of(wishes: Sequence[Wish], drafters: Sequence[str], weights: Sequence[float]) -> Offers:
+    """The tokens that are fixed, then those free to choose, those of most value first."""
     counts = [min(w.fixed or len(w.gains), len(w.gains)) for w in wishes]
     cut = list(zip(wishes, counts, strict=True))
     gains = np.array([gain for wish, count in cut for gain in wish.gains[:count]])
@@ -128,10 +133,12 @@ def offers_of(wishes: Sequence[Wish], drafters: Sequence[str]) -> Offers:
     places = [drafters.index(wish.drafter) if count else 0 for wish, count in cut]
     fixed = np.repeat([wish.fixed > 0 for wish in wishes], counts)
     requests, owners = np.repeat([range(len(wishes)), places], counts, axis=1)
-    ranks = np.where(fixed, -np.inf, -gains)
+    values = gains * np.repeat(weights, counts)
+    ranks = np.where(fixed, -np.inf, -values)
     order = np.lexsort((requests, depths, ranks))
     return Offers(
         gains[order],
+        values[order],
         rows[order],
         depths[order],
         requests[order],

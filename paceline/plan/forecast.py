@@ -158,7 +158,10 @@ class Forecast:
             return None
         most = min(2 * (now.rows + sum(base.spent.lengths)), self.limits.max_rows)
         wishes = self._wishes(now, self._choice)
-        hopeful = spend(wishes, self.target.hopeful, self._draft_costs(), now.context_tokens, most)
+        hopeful = spend(
+            wishes, self.target.hopeful, self._draft_costs(), now.context_tokens, most,
+            weights=now.weights,
+        )  # fmt: skip
         if hopeful.tokens_per_ms <= base.spent.tokens_per_ms * (1 + SWITCH_MARGIN):
             return None
         lengths = zip(now.requests, wishes, hopeful.lengths, strict=True)
@@ -189,6 +192,8 @@ class Forecast:
             self._beliefs[outcome.id, share.drafter] = own
             pool.requests += 1
         expected = own.expect(share.k, now.pools[share.drafter], pool.lean)
+        promised = sum(wish_of(share.drafter, expected).gains)
+        self.drafters[share.drafter].trust.add(promised, outcome.accepted)
         own.learn(expected, (share.k, outcome.proposed, outcome.accepted))
         pool.evidence.add(share.k, outcome.proposed, outcome.accepted)
 
@@ -234,7 +239,7 @@ class Forecast:
         expected = list(pool[:positions]) if own is None else own.expect(positions, pool, lean)
         if pinned:
             expected += [HOPELESS] * (positions - len(expected))
-        return wish_of(name, expected, pinned)
+        return wish_of(name, expected, pinned, self.drafters[name].trust.factor)
 
     def _pinned(self, request: Candidate, shares: Mapping[str, Share], now: Round) -> Wish:
         """The wish for exactly what the shares give the request."""
@@ -272,6 +277,7 @@ class Forecast:
             now.context_tokens,
             self.limits.max_rows,
             prefill,
+            now.weights,
         )
 
     def _draft_costs(self) -> dict[str, DraftCosts]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from paceline.plan.belief import Belief
+from paceline.plan.belief import Belief, Trust
 from paceline.plan.decision import Candidate, Step
 from paceline.plan.live import LiveDraftCosts
 
@@ -16,6 +16,7 @@ class LiveDrafter:
 
     costs: LiveDraftCosts
     pool: Belief
+    trust: Trust = field(default_factory=Trust)
     read: dict[str, int] = field(default_factory=dict)
     """Request -> tokens of it when the drafter last drafted for it; later ones it has to read."""
 

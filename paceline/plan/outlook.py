@@ -28,8 +28,13 @@ class Pools(dict[str, Sequence[Expected]]):
     def wish(self, name: str, positions: int) -> Wish:
         """What such a request could draft in so many positions."""
         if (name, positions) not in self._wishes:
-            self._wishes[name, positions] = wish_of(name, self[name][:positions])
+            trust = self._drafters[name].trust.factor
+            self._wishes[name, positions] = wish_of(name, self[name][:positions], trust=trust)
         return self._wishes[name, positions]
+
+
+LIGHTEST, HEAVIEST = 0.5, 2.0
+"""What a drafted token of a request counts for at least and at most, by what is left of it."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,17 @@ class Round:
         count = len(self.requests)
         spent = Spent((0,) * count, (0.0,) * count, float(count), self.plain_ms)
         return Outlook({}, spent, 1.0)
+
+    @cached_property
+    def weights(self) -> Sequence[float]:
+        """What a drafted token of each request counts for: the more, the more is left of it.
+
+        A pass over few requests takes about as long as one over many, so that those that end early
+        leave the others in a batch that is slow for its size. Weighed by their rooms, requests that
+        began together end together. Rooms of 30, 20 and 10: 1.5, 1 and .5.
+        """
+        mean = sum(request.room for request in self.requests) / len(self.requests)
+        return [min(HEAVIEST, max(LIGHTEST, r.room / mean if mean else 1)) for r in self.requests]
 
     def chance(self, drafter: str) -> float:
         """That a request nothing is known of accepts the drafter's first token."""
