@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -31,8 +32,11 @@ from paceline.tree import NO_DRAFT, Draft
 KIND = "eagle"
 Grow = Callable[[DraftContext, int, Recalibration], Growth]
 
-IDLE_ROWS = 256
+IDLE_ROWS = 512
 """Rows of a request that does not draft which may wait."""
+UNREAD_PASSES = 16
+"""Passes without drafts, or prompts, whose states may wait to be looked at: many take no longer
+than one, whose data and code have left the caches."""
 
 
 @register(KIND)
@@ -179,10 +183,12 @@ class LiveEagle:
         self._runner, self._cache, self._grow = runner, cache, grow
         self._own: dict[str, Recalibration] = {}
         self._grown: dict[str, Growth] = {}
+        self._unread: list[Sequence[Observation]] = []
         self.hidden_layers = runner.layer.shape.layers
 
     def propose(self, contexts: Sequence[DraftContext], budgets: Sequence[int]) -> list[Draft]:
         """Trees or chains of at most the budget; none where no state was observed yet."""
+        self._read()
         known = [self._cache.requests.get(ctx.request_id) for ctx in contexts]
         growths = {
             i: self._grow(contexts[i], budgets[i], self._own_of(contexts[i]))
@@ -196,12 +202,25 @@ class LiveEagle:
         return [growths[i].draft() if i in growths else NO_DRAFT for i in range(len(contexts))]
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        """Take in the true states; fill the rows of prompts, and of requests long idle.
+        """Take in the true states, soon where rows may have to be filled."""
+        self._unread.append(observations)
+        new = any(seen.finished or not seen.committed for seen in observations)
+        if new or len(self._unread) == UNREAD_PASSES:
+            self._read()
+
+    def release(self, request_id: str) -> None:
+        """Forget the request; its marked blocks stay good for the prefix cache."""
+        self._read()
+        for known in (self._cache.requests, self._own, self._grown):
+            known.pop(request_id, None)
+
+    def _read(self) -> None:
+        """Keep the states of the last passes; fill the rows of prompts, and of requests long idle.
 
         What a request leaves for the prefix cache is filled at its end, if it ever drafted.
         """
         work = []
-        for seen in observations:
+        for seen in chain.from_iterable(self._unread):
             if grown := self._grown.pop(seen.context.request_id, None):
                 grown.learn(seen.committed)
             known = self._cache.add(seen.context, seen.start, self._runner.states(seen))
@@ -209,12 +228,8 @@ class LiveEagle:
             drafted = seen.context.request_id in self._own
             if not waits or (seen.finished and drafted):
                 work.append((seen.context, known, 1))
+        self._unread.clear()
         self._fill(work)
-
-    def release(self, request_id: str) -> None:
-        """Forget the request; its marked blocks stay good for the prefix cache."""
-        for known in (self._cache.requests, self._own, self._grown):
-            known.pop(request_id, None)
 
     def _own_of(self, ctx: DraftContext) -> Recalibration:
         return self._own.setdefault(ctx.request_id, Recalibration())

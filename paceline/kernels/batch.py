@@ -59,10 +59,10 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class PassOutput:
-    """What one forward pass returns; valid until the next pass."""
+    """What one forward pass returns."""
 
     logits: Tensor
-    """logits[N, V] float32."""
+    """logits[N, V] float32; valid until the next pass."""
     hidden: dict[int, Tensor]
     """layer -> hidden[T, E]."""
 

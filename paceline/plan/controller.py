@@ -26,8 +26,10 @@ DWELL = 8
 LONG_DWELL = 64
 """The same where nothing was tried meanwhile and the requests are the same, so that nothing but the
 machine may have changed."""
-MEASURE_GAP = 128
-"""Drafted passes after which a plain one is measured, so that what drafts must beat stays known."""
+MEASURE_GAP, CLOSE_GAP = 128, 32
+"""Drafted passes after which a plain one is measured, so that what drafts must beat stays known;
+and the same where drafts promise less than CLOSE."""
+CLOSE = 0.15
 FADED = 6.0
 """Passes that the evidence about a drafter counts for when it is tried again."""
 LIKELY = 0.5
@@ -97,14 +99,19 @@ class Controller:
     def _weigh(self, now: Round) -> Pending:
         """Draft where it promises enough; measure and try the other ways now and then."""
         if self._since_plain >= MEASURE_GAP:
-            return self._plain(now, "to know what drafts must beat", Mode.MEASURE)
+            return self._measure(now)
         if not self._in_use and not self._ask_again(now):
             return self._rest(now, f"the plain spell is {self._plain_spell} passes old")
         best = self._best(now)
+        if self._since_plain >= CLOSE_GAP and best.speedup < 1 + CLOSE:
+            return self._measure(now)
         needed = 1 + (STAY_MARGIN if self._in_use else RETURN_MARGIN)
         if best.speedup > needed:
             return self._try(now, best) or self._drafted(now, best, worth(now, best))
         return self._rest(now, f"drafts promise {best.speedup:.2f} of the {needed:.2f} they need")
+
+    def _measure(self, now: Round) -> Pending:
+        return self._plain(now, "to know what drafts must beat", Mode.MEASURE)
 
     def _ask_again(self, now: Round) -> bool:
         """Whether a plain spell is old enough, by what is new."""

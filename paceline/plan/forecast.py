@@ -127,12 +127,13 @@ class Forecast:
     def trial(self, now: Round, base: Outlook, drafter: str, thorough: bool) -> Outlook | None:
         """`base`, but one request tries another drafter, one token.
 
-        It is the request of which the drafter has least to read, and of those the one with most
-        room. Where the trial is to be `thorough`, or reading takes longer than a pass, the length
-        is what would suit the request alone, so that it tells most.
+        It is the request with most room of those that the drafter need not read for long, else the
+        one of which it has least to read. Where the trial is to be `thorough`, or reading takes
+        longer than a pass, the length is what would suit the request alone, so that it tells most.
         """
         live = self.drafters[drafter]
-        for request in sorted(now.requests, key=lambda r: (live.unread(r), -r.room, r.id)):
+        unread = {r.id: live.unread_of_note(r, now.plain_ms) for r in now.requests}
+        for request in sorted(now.requests, key=lambda r: (unread[r.id], -r.room, r.id)):
             free = drafter in request.drafters and request.k is None and request.room > 0
             if free and base.shares.get(request.id, NO_SHARE).drafter != drafter:
                 wishes = [self._pinned(r, base.shares, now) for r in now.requests]

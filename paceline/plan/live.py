@@ -2,9 +2,10 @@
 
 A prior curve (from a plan or the roofline) is corrected by the ratio of measured to expected time,
 kept at knots of the number of rows; knots nobody measured follow those around them. The first
-passes move a ratio at once, later ones by 1/16th. What changes where the curve is well known is the
-machine's pace, so it moves the other knots too, the near ones most; and one slow pass, whatever
-disturbed it, counts as no more than 1.65 times its expectation.
+passes move a ratio at once, later ones by 1/16th, and by up to a fifth where none was measured for
+long. What changes where the curve is well known is the machine's pace, so it moves the other knots
+too, the near ones most; and one slow pass, whatever disturbed it, counts as no more than 1.65 times
+its expectation.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Mapping
 from operator import le
 from statistics import fmean
 
@@ -27,6 +29,8 @@ KNOWN = 4
 """Passes at a knot after which a deviation is taken for noise or for a change of pace."""
 MEASURED = 0.5
 """Share of a pass near a knot with which it is no longer a guess."""
+STALE = 32
+"""Passes at other knots after which what was measured counts little more than KNOWN passes."""
 CLIP = 0.5
 """Most that one pass counts for, as a logarithm, where the curve is known."""
 PACE = 0.85
@@ -84,18 +88,27 @@ class LiveCosts:
         for knot, share in knots:
             seen = self._seen[knot]
             clipped = max(-CLIP, min(CLIP, surprise)) if seen >= KNOWN else surprise
-            change = share / norm * clipped * max(1 / (seen + 1), 1 / MEMORY)
+            deviation = share / norm * clipped
             if seen >= KNOWN:
                 pairs = zip(self._ratios, PACES[knot], strict=True)
-                self._ratios = [ratio + pace * change for ratio, pace in pairs]
+                self._ratios = [ratio + pace * deviation / MEMORY for ratio, pace in pairs]
+                self._ratios[knot] += deviation * max(0.0, 1 / (seen + 1) - 1 / MEMORY)
             else:
-                self._ratios[knot] += change
-            self._seen[knot] += share
+                self._ratios[knot] += deviation / (seen + 1)
+        self._age(dict(knots))
         self._follow()
         pairs = zip(self._prior_ms, self._ratios, strict=True)
         expected = [ms * math.exp(ratio) for ms, ratio in pairs]
         rises = all(map(le, expected, expected[1:]))
         self._table = expected if rises else isotonic(expected, [n + 0.01 for n in self._seen])
+
+    def _age(self, measured: Mapping[int, float]) -> None:
+        """Count the pass, and forget of the other knots: what they say is of the machine then."""
+        for knot, seen in enumerate(self._seen):
+            if knot in measured:
+                self._seen[knot] = min(MEMORY, seen + measured[knot])
+            elif seen > KNOWN:
+                self._seen[knot] = seen - (seen - KNOWN) / STALE
 
     def _follow(self) -> None:
         """Let the ratios of knots where nothing was seen be what the knots around them say."""

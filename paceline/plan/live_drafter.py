@@ -9,6 +9,8 @@ from paceline.plan.belief import Belief, Trust
 from paceline.plan.decision import Candidate, Step
 from paceline.plan.live import LiveDraftCosts
 
+NOTED = 0.1
+
 
 @dataclass
 class LiveDrafter:
@@ -27,6 +29,11 @@ class LiveDrafter:
     def reading_ms(self, request: Candidate) -> float:
         """What that is expected to take."""
         return self.costs.reading_ms(self.unread(request))
+
+    def unread_of_note(self, request: Candidate, plain_ms: float) -> int:
+        """The same where reading them takes a share of a plain pass that is worth a thought."""
+        unread = self.unread(request)
+        return unread if self.costs.reading_ms(unread) > NOTED * plain_ms else 0
 
     def learn(self, requests: Sequence[Candidate], step: Step, ms: float) -> None:
         """Take in what drafting for these requests took, and remember how far they were read.

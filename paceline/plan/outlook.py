@@ -35,6 +35,8 @@ class Pools(dict[str, Sequence[Expected]]):
 
 LIGHTEST, HEAVIEST = 0.5, 2.0
 """What a drafted token of a request counts for at least and at most, by what is left of it."""
+STEEP = 3
+"""The power: a request counts twice as much where a quarter more than the others' is left of it."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,11 @@ class Round:
 
         A pass over few requests takes about as long as one over many, so that those that end early
         leave the others in a batch that is slow for its size. Weighed by their rooms, requests that
-        began together end together. Rooms of 30, 20 and 10: 1.5, 1 and .5.
+        began together end together. Rooms of 22, 20 and 18: 1.3, .98 and .71.
         """
-        mean = sum(request.room for request in self.requests) / len(self.requests)
-        return [min(HEAVIEST, max(LIGHTEST, r.room / mean if mean else 1)) for r in self.requests]
+        powers = [float(request.room**STEEP) for request in self.requests]
+        mean = sum(powers) / len(powers) or 1.0
+        return [min(HEAVIEST, max(LIGHTEST, power / mean)) for power in powers]
 
     def chance(self, drafter: str) -> float:
         """That a request nothing is known of accepts the drafter's first token."""

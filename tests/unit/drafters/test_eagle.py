@@ -11,7 +11,7 @@ import torch
 
 from paceline.drafters.base import DraftContext
 from paceline.drafters.confidence import Calibration, Recalibration
-from paceline.drafters.eagle import Eagle
+from paceline.drafters.eagle import UNREAD_PASSES, Eagle
 from paceline.drafters.eagle_growth import Node, Tree
 from paceline.engine import LLM
 from paceline.errors import ConfigError, ModelFileError
@@ -137,6 +137,23 @@ def test_what_passes_without_drafts_missed_is_filled(
     assert max(waiting) <= 64
     assert len(waiting) > 100
     assert not live._cache.requests
+
+
+def test_states_of_plain_passes_are_looked_at_together(
+    llm: LLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And before a draft, and of a request that is released."""
+    live, reads = live_of(llm, "eagle"), []
+    read = live._read
+    monkeypatch.setattr(live, "_read", lambda: reads.append(len(live._unread)) or read())
+    params = SamplingParams(temperature=0, max_tokens=2 * UNREAD_PASSES, ignore_eos=True)
+    llm.generate(PROMPTS[1], params, speculation=Speculation(drafter="eagle", k=0))
+    assert max(reads) == UNREAD_PASSES
+    assert sum(reads) >= 2 * UNREAD_PASSES
+    assert not live._unread
+    reads.clear()
+    llm.generate(PROMPTS[1], params, speculation=Speculation(drafter="eagle", k=3))
+    assert max(reads) == 1
 
 
 def test_a_tree_keeps_to_its_width_depth_and_budget(

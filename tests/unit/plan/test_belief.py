@@ -6,7 +6,17 @@ import random
 
 import pytest
 
-from paceline.plan.belief import Belief, Evidence, Expected, Prior, likelihoods, wish_of
+from paceline.plan.belief import (
+    LEAST_TRUST,
+    TRUSTED,
+    Belief,
+    Evidence,
+    Expected,
+    Prior,
+    Trust,
+    likelihoods,
+    wish_of,
+)
 from paceline.plan.traces import Rates
 
 
@@ -142,3 +152,39 @@ def test_a_rejection_deep_in_what_never_failed_is_learnt_from():
         belief.learn(belief.expect(16), (16, 16, 16))
     belief.learn(belief.expect(16), (16, 16, 15))
     assert 0.9 < belief.expect(16)[15].alpha.mean < 1
+
+
+def test_promises_count_as_they_were_kept():
+    trust = Trust()
+    assert trust.factor == 1.0
+    trust.add(8.0, 4)
+    assert trust.factor == pytest.approx((TRUSTED * 0.998 + 4) / (TRUSTED * 0.998 + 8))
+    expected = [Expected(8, 2, 1.0), Expected(1, 1, 0.5)]
+    assert wish_of("d", expected, trust=0.9).gains == pytest.approx((0.72, 0.18))
+    for _ in range(200):
+        trust.add(1.0, 0)
+    assert trust.factor == LEAST_TRUST
+    for _ in range(2000):
+        trust.add(0.5, 1)
+    assert trust.factor == 1.0
+
+
+def test_the_best_of_equals_promise_no_more_than_they_keep():
+    """Of 8 requests, 2 draft: those believed likeliest. All keep four tokens in ten."""
+    rng, trust = random.Random(3), Trust()
+    beliefs = [Belief(Evidence(40)) for _ in range(8)]
+    promised, kept = 0.0, 0
+    for turn in range(4000):
+        expectations = [belief.expect(1) for belief in beliefs]
+        best = sorted(range(8), key=lambda i: -expectations[i][0].alpha.mean)[:2]
+        for i in best:
+            accepted = int(rng.random() < 0.4)
+            gain = sum(wish_of("d", expectations[i]).gains)
+            if turn >= 2000:
+                promised, kept = promised + trust.factor * gain, kept + accepted
+            trust.add(gain, accepted)
+            beliefs[i].learn(expectations[i], (1, 1, accepted))
+        for belief in beliefs:
+            belief.evidence.scale(0.98)
+    assert trust.factor < 0.97
+    assert promised == pytest.approx(kept, rel=0.05)

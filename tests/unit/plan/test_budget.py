@@ -22,6 +22,16 @@ def test_worked_example():
     assert (found.tokens, found.ms) == (pytest.approx(4.9), 10)
 
 
+def test_tokens_count_as_their_requests_weigh():
+    """Of .9 and .5, the second if it counts twice; what is expected is as it was."""
+    wishes = [Wish.chain((alpha,), "d") for alpha in (0.9, 0.5)]
+    costs = CostCurve((1, 3, 4), (10, 10, 30))
+    assert spend(wishes, costs, {"d": FREE}).lengths == (1, 0)
+    found = spend(wishes, costs, {"d": FREE}, weights=(0.7, 1.4))
+    assert found.lengths == (0, 1)
+    assert (found.tokens, found.gains) == (pytest.approx(2.5), (0.0, pytest.approx(0.5)))
+
+
 def test_gains_multiply():
     assert Wish.chain((0.8, 0.5)).gains == pytest.approx((0.8, 0.4))
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from paceline.plan.costs import FREE, CostCurve, DraftCosts
-from paceline.plan.live import FEW, LiveCosts, LiveDraftCosts, near
+from paceline.plan.live import FEW, MEMORY, STALE, LiveCosts, LiveDraftCosts, near
 
 PRIOR = CostCurve((1, 64), (20, 30))
 TRUTH = CostCurve((1, 8, 32), (25, 40, 150), 0.001)
@@ -78,6 +78,8 @@ def test_one_hiccup_hardly_matters():
 
 def test_a_slower_machine_is_slower_at_about_as_many_rows_most():
     live = taught(100)
+    for _ in range(MEMORY):
+        live.observe(16, 0, TRUTH.ms(16))
     before = [live.ms(rows) for rows in (4, 16, 24)]
     for _ in range(40):
         live.observe(16, 0, 2 * TRUTH.ms(16))
@@ -85,6 +87,22 @@ def test_a_slower_machine_is_slower_at_about_as_many_rows_most():
     assert own == pytest.approx(2, rel=0.1)
     assert near_by > 0.9 * own
     assert 1.5 < few < near_by
+
+
+def test_rows_that_were_not_measured_for_long_are_believed_sooner():
+    fresh, stale = taught(100), taught(100)
+    for rows in [4] * MEMORY + [8] * 4 * STALE:
+        stale.observe(rows, 0, TRUTH.ms(rows))
+    for rows in [8] * 4 * STALE + [4] * MEMORY:
+        fresh.observe(rows, 0, TRUTH.ms(rows))
+    moved = []
+    for live in (fresh, stale):
+        before = [live.ms(rows) for rows in (4, 8)]
+        live.observe(4, 0, 0.8 * TRUTH.ms(4))
+        moved.append([1 - live.ms(rows) / ms for rows, ms in zip((4, 8), before, strict=True)])
+    (fresh_own, fresh_other), (stale_own, stale_other) = moved
+    assert 2 * fresh_own < stale_own < 0.06
+    assert stale_other == pytest.approx(fresh_other, rel=0.2)
 
 
 def test_draft_costs_follow():

@@ -95,3 +95,33 @@ def test_what_trials_that_read_lose_is_bounded_with_all_their_passes() -> None:
         prober = policy.prober
         ratios.append(prober.lost_ms / (ALLOWANCE_PASSES * 25 + SHARE * prober.elapsed_ms))
     assert 0.5 < max(ratios) <= 1
+
+
+def test_a_trial_is_the_request_s_with_most_left_unless_it_must_be_read_for_long() -> None:
+    policy = Controller(TARGET, {"model": DrafterOnPaper(MODEL)})
+    live = policy.forecast.drafters["model"]
+    requests = [asked(100, "near its end", 20), asked(100, "young", 60)]
+    now = policy.forecast.round(requests, 0)
+
+    def tried() -> set[str]:
+        trial = policy.forecast.trial(now, now.plain, "model", thorough=False)
+        assert trial
+        return set(trial.shares)
+
+    live.read["near its end"] = 100
+    assert tried() == {"young"}
+    live.learn([asked(500, "r")], step_of(1, 1), 1002.0)
+    assert live.reading_ms(requests[1]) > TARGET.ms(1)
+    assert tried() == {"near its end"}
+
+
+def test_weights_are_by_what_is_left() -> None:
+    policy = Controller(TARGET, {"model": DrafterOnPaper(MODEL)})
+
+    def weights(*rooms: int) -> list[float]:
+        requests = [asked(100, f"r{i}", room) for i, room in enumerate(rooms)]
+        return list(policy.forecast.round(requests, 0).weights)
+
+    assert weights(7) == [1.0]
+    assert weights(22, 20, 18) == pytest.approx([1.30, 0.98, 0.71], abs=0.01)
+    assert weights(1000, 500, 10) == [2.0, 0.5, 0.5]
